@@ -7,10 +7,19 @@ fn main() {
     let profile = env::var_os("PROFILE").unwrap_or_default();
     println!("cargo::rustc-env=JISSOKU_BUILD={}, {}", profile.display(), commit());
     println!("cargo::rerun-if-changed=../");
-    for file in ["HEAD", "index"] {
-        if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
-            println!("cargo::rerun-if-changed={path}");
-        }
+    for path in watched() {
+        println!("cargo::rerun-if-changed={path}");
+    }
+}
+
+/// Files that change with the commit. The log of HEAD does whenever another is checked out or made;
+/// where logs are switched off, HEAD and the index do, which every `git status` may write again.
+fn watched() -> Vec<String> {
+    let place = |file| git(&["rev-parse", "--path-format=absolute", "--git-path", file]);
+    let log = place("logs/HEAD").filter(|path| fs::exists(path).unwrap_or(false));
+    match log {
+        Some(log) => vec![log],
+        None => ["HEAD", "index"].into_iter().filter_map(place).collect(),
     }
 }
 
@@ -29,6 +38,9 @@ fn commit() -> String {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).current_dir("../..").output().ok()?;
+    let mut command = Command::new("git");
+    // Reading the state is not to write the index.
+    command.arg("--no-optional-locks").args(arguments).current_dir("../..");
+    let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

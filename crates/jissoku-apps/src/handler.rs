@@ -164,7 +164,7 @@ impl Handler for WsgiHandler {
             is_head: request.is_head,
             persists: writer.keeps_alive(),
             request_id: writer.request_id().cloned(),
-            name: request.name.clone(),
+            name: std::mem::take(&mut request.name),
         };
         if writer.is_timed() {
             let clock = request.clock.get_or_insert_with(|| AppClock::new(writer.received_ns()));

@@ -2,6 +2,7 @@
 //! waits for events, counting references, the version of a dictionary, and decoding latin-1.
 
 use std::ptr;
+use std::sync::OnceLock;
 
 use jissoku_os::signal;
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
@@ -95,9 +96,21 @@ pub(crate) fn decode_latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py
     })
 }
 
+/// The verb of the process, as it was typed.
+static VERB: OnceLock<&'static str> = OnceLock::new();
+
+/// Has every line to standard error begin with this verb after the program's name.
+pub fn name_verb(verb: &'static str) {
+    VERB.get_or_init(|| verb);
+}
+
+pub(crate) fn verb() -> &'static str {
+    VERB.get().copied().unwrap_or("serve")
+}
+
 /// Prints `error` and where it occurred.
 pub(crate) fn report(python: Python<'_>, error: &PyErr, place: &str) {
-    let line = format!("jissoku serve: error {place}\n");
+    let line = format!("jissoku {}: error {place}\n", verb());
     let stderr = python.import("sys").and_then(|sys| sys.getattr("stderr"));
     // The error is ignored: stderr may be closed, and the client gets a 500.
     let _written = stderr.and_then(|stderr| stderr.call_method1("write", (line,)));

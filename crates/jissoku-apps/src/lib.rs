@@ -13,7 +13,6 @@ mod constant_headers;
 mod early_hints;
 mod empty_parts;
 mod environ;
-mod error_report;
 mod file_wrapper;
 mod handler;
 mod hash;
@@ -37,5 +36,5 @@ mod threaded;
 mod wsgi;
 
 pub use environ::{AsgiOptions, BODY_MEMORY_MAX, Lifespan, ServerInfo};
-pub use interpreter::check_signals;
+pub use interpreter::{check_signals, name_verb};
 pub use load::{AppSpec, Interface, LoadError, Preparation, load, serve_object};

@@ -8,36 +8,33 @@ use jissoku_http::Head;
 const SIZE_MAX: usize = 126;
 
 /// The method and the beginning of the path of a request, without its query, which may have secrets.
-#[derive(Clone, Debug)]
+///
+/// On the heap, because it is moved with each request, and read at an error only.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RequestName {
-    bytes: [u8; SIZE_MAX],
-    size: u8,
+    bytes: Box<[u8]>,
     is_cut: bool,
 }
 
 impl RequestName {
     /// That of a request with this head.
     pub(crate) fn new(head: &Head, bytes: &[u8]) -> Self {
-        let mut name = Self::NONE;
+        let method = head.method_name.of(bytes);
         let target = head.path_and_query(bytes);
         let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
-        for part in [head.method_name.of(bytes), b" ", &target[..end]] {
-            let begin = usize::from(name.size);
-            let size = part.len().min(SIZE_MAX - begin);
-            name.bytes[begin..begin + size].copy_from_slice(&part[..size]);
-            name.size = u8::try_from(begin + size).unwrap_or(u8::MAX);
-            name.is_cut |= size < part.len();
+        let mut name = Vec::with_capacity(SIZE_MAX.min(method.len() + 1 + end));
+        for part in [method, b" ", &target[..end]] {
+            let room = SIZE_MAX - name.len();
+            name.extend_from_slice(&part[..part.len().min(room)]);
         }
-        name
+        let is_cut = method.len() + 1 + end > SIZE_MAX;
+        Self { bytes: name.into_boxed_slice(), is_cut }
     }
-
-    /// That of no request.
-    pub(crate) const NONE: Self = Self { bytes: [0; SIZE_MAX], size: 0, is_cut: false };
 }
 
 impl fmt::Display for RequestName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", Escaped(&self.bytes[..usize::from(self.size)]))?;
+        write!(formatter, "{}", Escaped(&self.bytes))?;
         if self.is_cut { formatter.write_str("...") } else { Ok(()) }
     }
 }

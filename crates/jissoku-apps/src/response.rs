@@ -261,7 +261,7 @@ impl Response {
         let Some(iterable) = self.iterable.take() else { return };
         let close = iterable.bind(python).getattr_opt(pyo3::intern!(python, "close"));
         if let Err(error) = close.and_then(|close| close.map(|close| close.call0()).transpose()) {
-            crate::error_report::report(python, &error, "in close()", &self.body.request);
+            self.body.request.report(python, &error, "in close()");
         }
     }
 }

@@ -4,12 +4,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jissoku_http::Version;
 use jissoku_http::connection_fields::ConnectionField;
 use jissoku_http::response::ConnectionHeader;
+use jissoku_http::{Version, date};
+use jissoku_os::clock;
 use jissoku_server::has_field_of;
+use pyo3::prelude::*;
 
-use crate::request_name::RequestName;
+use crate::interpreter;
+use crate::request_name::{Escaped, RequestName};
 use crate::text::{read_decimal, write_decimal};
 
 /// Why a head is invalid.
@@ -252,6 +255,17 @@ pub(crate) struct Expectation {
     pub(crate) name: RequestName,
 }
 
+impl Expectation {
+    /// Prints an error of the application, in which request it has occurred, and when.
+    pub(crate) fn report(&self, python: Python<'_>, error: &PyErr, place: &str) {
+        let now = date::imf_fixdate(clock::wall_ns() / 1_000_000_000);
+        let now = str::from_utf8(&now).unwrap_or_default();
+        let id = self.request_id.as_ref();
+        let id = id.map(|line| format!(" ({})", Escaped(line.trim_ascii()))).unwrap_or_default();
+        interpreter::report(python, error, &format!("{place}: {}{id}, {now}", self.name));
+    }
+}
+
 /// Whether each byte is a `tchar`.
 static TOKENS: [bool; 256] = {
     let mut tokens = [false; 256];
@@ -321,15 +335,23 @@ fn lossy(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const GET: Expectation = Expectation {
-        version: Version::Http11,
-        is_head: false,
-        persists: true,
-        request_id: None,
-        name: RequestName::NONE,
-    };
-    const HEAD: Expectation = Expectation { is_head: true, ..GET };
-    const OLD: Expectation = Expectation { version: Version::Http10, ..GET };
+    fn get() -> Expectation {
+        Expectation {
+            version: Version::Http11,
+            is_head: false,
+            persists: true,
+            request_id: None,
+            name: RequestName::default(),
+        }
+    }
+
+    fn head_request() -> Expectation {
+        Expectation { is_head: true, ..get() }
+    }
+
+    fn old() -> Expectation {
+        Expectation { version: Version::Http10, ..get() }
+    }
 
     fn head(status: &str, fields: &[(&str, &str)]) -> Result<ResponseHead, HeadError> {
         let mut head = ResponseHead::new(status.as_bytes())?;
@@ -372,15 +394,15 @@ mod tests {
     fn a_known_size_is_sent_and_an_unknown_one_is_chunked() {
         let plain = head("299 Odd", &[("A", "b")]).expect("a valid head");
         assert_eq!(
-            written(&plain, &GET, BodySize::Known(3)),
+            written(&plain, &get(), BodySize::Known(3)),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nContent-Length: 3\r\n\r\n"
         );
         assert_eq!(
-            written(&plain, &GET, BodySize::Unknown),
+            written(&plain, &get(), BodySize::Unknown),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nTransfer-Encoding: chunked\r\n\r\n"
         );
         assert_eq!(
-            written(&plain, &OLD, BodySize::Unknown),
+            written(&plain, &old(), BodySize::Unknown),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nConnection: close\r\n\r\n"
         );
     }
@@ -405,7 +427,7 @@ mod tests {
         ];
         let closing = head("200 OK", &fields).expect("a valid head");
         assert_eq!(
-            written(&closing, &GET, BodySize::Known(0)),
+            written(&closing, &get(), BodySize::Known(0)),
             "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         );
     }
@@ -413,12 +435,19 @@ mod tests {
     #[test]
     fn responses_without_a_body_keep_a_content_length_where_it_is_allowed() {
         let sized = |status| head(status, &[("Content-Length", "7")]).expect("a valid head");
-        assert!(written(&sized("200 OK"), &HEAD, BodySize::Unknown).contains("Length: 7\r\n"));
-        assert!(written(&sized("304 Not Modified"), &GET, BodySize::Known(0)).contains("h: 7\r\n"));
-        assert!(!written(&sized("204 No Content"), &GET, BodySize::Known(0)).contains("Length"));
+        assert!(
+            written(&sized("200 OK"), &head_request(), BodySize::Unknown).contains("Length: 7\r\n")
+        );
+        assert!(
+            written(&sized("304 Not Modified"), &get(), BodySize::Known(0)).contains("h: 7\r\n")
+        );
+        assert!(!written(&sized("204 No Content"), &get(), BodySize::Known(0)).contains("Length"));
         let unsized_ = head("200 OK", &[]).expect("a valid head");
-        assert!(written(&unsized_, &HEAD, BodySize::Known(5)).contains("Content-Length: 5\r\n"));
-        assert!(!written(&unsized_, &HEAD, BodySize::Unknown).contains("Length"));
-        assert_eq!(unsized_.plan(&HEAD, BodySize::Known(5)).framing, Framing::None);
+        assert!(
+            written(&unsized_, &head_request(), BodySize::Known(5))
+                .contains("Content-Length: 5\r\n")
+        );
+        assert!(!written(&unsized_, &head_request(), BodySize::Unknown).contains("Length"));
+        assert_eq!(unsized_.plan(&head_request(), BodySize::Known(5)).framing, Framing::None);
     }
 }

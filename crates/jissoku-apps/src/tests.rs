@@ -248,13 +248,13 @@ fn expected_output(call: &Call) -> Option<Vec<u8>> {
     Some(sent)
 }
 
-const fn expectation(call: &Call) -> Expectation {
+fn expectation(call: &Call) -> Expectation {
     Expectation {
         version: Version::Http11,
         is_head: call.is_head,
         persists: true,
         request_id: None,
-        name: crate::request_name::RequestName::NONE,
+        name: crate::request_name::RequestName::default(),
     }
 }
 

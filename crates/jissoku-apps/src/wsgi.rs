@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
-use crate::error_report;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -90,7 +89,7 @@ impl Wsgi {
         // It would keep a reference to the response.
         self.environs.hints.bind(python).borrow_mut().set_current(None);
         let report = |error: &PyErr, response: &Response| {
-            error_report::report(python, error, "in the application", &response.body.request);
+            response.body.request.report(python, error, "in the application");
         };
         let outcome = outcome.unwrap_or_else(|error| {
             report(&error, response);

@@ -33,7 +33,6 @@ pub(crate) struct Man {
     more: String,
 }
 
-/// A verb of the laboratory.
 #[derive(Debug, Deserialize)]
 struct VerbSpec {
     name: String,

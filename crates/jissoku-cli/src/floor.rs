@@ -1,12 +1,14 @@
 //! `jissoku floor`: a minimal server and a minimal forwarder.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd as _;
 
 use clap::Subcommand;
 use jissoku_lab::floor::Bound;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
+
+use crate::usage::{ExitError, announce, exit_code};
 
 /// A minimal server and a minimal forwarder
 #[derive(Debug, clap::Args)]
@@ -24,13 +26,8 @@ enum Side {
 /// Answers every request with the same bytes, as cheaply as possible
 #[derive(Debug, clap::Args)]
 struct Serve {
-    /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 picks a free port
-    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
-    listen: Vec<Endpoint>,
-    /// Worker threads, each with its own connections
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
-    workers: u16,
+    #[command(flatten)]
+    listeners: Listeners,
 }
 
 /// Relays bytes between each accepted connection and one of its own to a server, or asks it the same
@@ -44,6 +41,12 @@ struct Forward {
     /// to a server on this machine
     #[arg(long)]
     uwsgi: bool,
+    #[command(flatten)]
+    listeners: Listeners,
+}
+
+#[derive(Debug, clap::Args)]
+struct Listeners {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 picks a free port
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
     listen: Vec<Endpoint>,
@@ -59,30 +62,20 @@ impl Floor {
             Side::Serve(serve) => serve.run(),
             Side::Forward(forward) => forward.run(),
         };
-        match ended {
-            Ok(()) => 0,
-            Err((code, message)) => {
-                // The error is ignored: stderr may be closed.
-                let _written = writeln!(io::stderr(), "jissoku floor: {message}");
-                code
-            }
-        }
+        exit_code("floor", ended)
     }
 }
 
-/// The exit code and the message of a failure.
-type ExitError = (u8, String);
-
 impl Serve {
     fn run(self) -> Result<(), ExitError> {
-        let (bound, signals) = listen(&self.listen, self.workers)?;
+        let (bound, signals) = self.listeners.open()?;
         bound.serve(signals.as_fd()).map_err(|error| failed(&error))
     }
 }
 
 impl Forward {
     fn run(self) -> Result<(), ExitError> {
-        let (bound, signals) = listen(&self.listen, self.workers)?;
+        let (bound, signals) = self.listeners.open()?;
         let ended = if self.uwsgi {
             bound.forward_uwsgi(&self.to, signals.as_fd())
         } else {
@@ -92,29 +85,18 @@ impl Forward {
     }
 }
 
-/// Listens, and announces where.
-fn listen(endpoints: &[Endpoint], workers: u16) -> Result<(Bound, Signals), ExitError> {
-    let bound = jissoku_lab::floor::bind(endpoints, usize::from(workers));
-    let bound =
-        bound.map_err(|(place, error)| (2, format!("cannot listen on {place}: {error}")))?;
-    // Registered before the listeners are announced, so that no signal ends the process half-way.
-    let signals = Signals::register(&[SIGTERM, SIGINT]).map_err(|error| failed(&error))?;
-    for endpoint in bound.endpoints() {
-        let line = match endpoint {
-            Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
-            Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
-        };
-        print(&line);
+impl Listeners {
+    fn open(&self) -> Result<(Bound, Signals), ExitError> {
+        let bound = jissoku_lab::floor::bind(&self.listen, usize::from(self.workers));
+        let bound =
+            bound.map_err(|(place, error)| (2, format!("cannot listen on {place}: {error}")))?;
+        // Registered before the listeners are announced, so that no signal ends the process half-way.
+        let signals = Signals::register(&[SIGTERM, SIGINT]).map_err(|error| failed(&error))?;
+        bound.endpoints().iter().for_each(announce);
+        Ok((bound, signals))
     }
-    Ok((bound, signals))
 }
 
 fn failed(error: &io::Error) -> ExitError {
     (1, format!("the floor failed: {error}"))
-}
-
-fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    // The error is ignored: stdout may be closed.
-    let _written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

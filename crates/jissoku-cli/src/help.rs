@@ -6,15 +6,15 @@ use clap::{Arg, ArgAction, Command};
 /// Options with a common heading.
 pub(crate) struct Group {
     pub(crate) heading: &'static str,
-    /// The identifiers of options that `--help` prints.
-    pub(crate) common: &'static [&'static str],
+    /// The identifiers of options that `--help` prints, separated by spaces.
+    pub(crate) common: &'static str,
     /// Those that only `--help-all` prints.
-    pub(crate) others: &'static [&'static str],
+    pub(crate) others: &'static str,
 }
 
 impl Group {
     pub(crate) fn ids(&self) -> impl Iterator<Item = &'static str> {
-        self.common.iter().chain(self.others).copied()
+        [self.common, self.others].into_iter().flat_map(str::split_ascii_whitespace)
     }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn in_groups(command: Command, groups: &[Group]) -> Command {
             return arg.help_heading(OTHERS).hide_short_help(true);
         };
         let place = place_of(&group).unwrap_or_default();
-        let is_common = group.common.contains(&id);
+        let is_common = group.common.split_ascii_whitespace().any(|other| other == id);
         arg.help_heading(group.heading).display_order(place).hide_short_help(!is_common)
     });
     grouped
@@ -64,6 +64,6 @@ pub(crate) fn check(command: &Command, groups: &[Group]) {
         .map(Arg::get_id)
         .collect();
     assert!(alone.is_empty(), "in no group of the help: {alone:?}");
-    let common = groups.iter().map(|group| group.common.len()).sum::<usize>();
+    let common = groups.iter().flat_map(|group| group.common.split_ascii_whitespace()).count();
     assert!((10..=16).contains(&common), "{common} common options");
 }

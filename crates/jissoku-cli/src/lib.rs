@@ -1,5 +1,5 @@
 //! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `check`, `sample`,
-//! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
+//! `store`, `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod check;
 mod completions;
@@ -9,17 +9,19 @@ mod load;
 mod oracle;
 mod sample;
 mod serve;
+mod store;
 mod units;
 mod usage;
 
 pub use load::returned::{LoadReport, load_report};
-pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
+pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest, verb};
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use jissoku_profile::flame_graph;
+pub use units::{duration_ns, size};
 
 /// Profile and commit of this build, as in `release, 1a2b3c4d5e`.
 pub const BUILD: &str = env!("JISSOKU_BUILD");
@@ -42,6 +44,7 @@ enum Verb {
     Oracle(oracle::Oracle),
     Check(check::Check),
     Sample(sample::Sample),
+    Store(store::StoreCommand),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -117,6 +120,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Oracle(oracle) => oracle.run(),
         Verb::Check(check) => check.run(),
         Verb::Sample(sample) => sample.run(),
+        Verb::Store(store) => store.run(),
         Verb::Completions(completions) => completions.run(command()),
         Verb::Man(man) => man.run(command()),
     }

@@ -1,7 +1,6 @@
 //! `jissoku load`: the load generator.
 
 mod arrival;
-mod choices;
 mod connect;
 pub(crate) mod from;
 pub(crate) mod help_groups;
@@ -25,12 +24,13 @@ use std::mem;
 use std::path::PathBuf;
 
 use jissoku_load::report::Format;
-use jissoku_load::{Address, Rate, Slo, Think};
+use jissoku_load::{
+    Address, ClockSource, Driver, Idle, MessageType, OnBusy, Order, Rate, Slo, Think, Verify,
+};
 
 use crate::units;
 use crate::usage::print_error;
 use arrival::ArrivalChoice;
-use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};
 use connect::ConnectArgs;
 use judge::Criteria;
 use output::Output;
@@ -39,10 +39,27 @@ use search::Search;
 use series::SeriesArgs;
 use timeseries::Intervals;
 use tls::TlsArgs;
-use url_file::{OrderChoice, UrlFile};
+use url_file::UrlFile;
 
 /// Stands for the floor's URL in the plan of a self-test.
 const PLACEHOLDER_URL: &str = "http://127.0.0.1/";
+
+/// The limit of connections follows from other options.
+const ON_BUSY: [(&str, OnBusy); 3] = [
+    ("queue", OnBusy::Queue),
+    ("open", OnBusy::Open { connections_max: 0 }),
+    ("drop", OnBusy::Drop),
+];
+const MESSAGE_TYPES: [(&str, MessageType); 2] =
+    [("text", MessageType::Text), ("binary", MessageType::Binary)];
+const DRIVERS: [(&str, Driver); 3] =
+    [("auto", Driver::Epoll), ("epoll", Driver::Epoll), ("uring", Driver::Uring)];
+const IDLE: [(&str, Idle); 3] =
+    [("block", Idle::Block), ("spin", Idle::Spin), ("hybrid", Idle::Hybrid)];
+const CLOCKS: [(&str, ClockSource); 3] =
+    [("tsc", ClockSource::Best), ("monotonic", ClockSource::Kernel), ("batch", ClockSource::Batch)];
+const VERIFY: [(&str, Verify); 3] =
+    [("none", Verify::None), ("length", Verify::Length), ("all", Verify::All)];
 
 /// Duration of each step of --search, unless -d is given.
 const SEARCH_STEP_NS: u64 = 3_000_000_000;
@@ -82,8 +99,8 @@ pub(crate) struct Load {
           default_value = "constant")]
     arrival: ArrivalChoice,
     /// What happens to a due request while all connections are busy
-    #[arg(long, value_enum, default_value_t = BusyChoice::Queue)]
-    on_busy: BusyChoice,
+    #[arg(long, value_parser = units::word(ON_BUSY), default_value = "queue")]
+    on_busy: OnBusy,
     /// Limit of connections for each URL with --on-busy open [default: 10 times -c]
     #[arg(long, value_name = "N")]
     max_connections: Option<usize>,
@@ -115,14 +132,15 @@ pub(crate) struct Load {
           conflicts_with_all = ["urls", "raw", "websocket"])]
     url_file: Option<UrlFile>,
     /// Send the requests of --urls in the order of the file, or draw each at random, from --seed
-    #[arg(long, value_enum, default_value_t = OrderChoice::File, requires = "url_file")]
-    order: OrderChoice,
+    #[arg(long, value_parser = units::word([("file", Order::Shared), ("random", Order::Random)]),
+          default_value = "file", requires = "url_file")]
+    order: Order,
     /// Make each connection a WebSocket, and send -b as a text or binary message in place of each
     /// request; the server is expected to send it back [default type: text]
-    #[arg(long, value_enum, value_name = "TYPE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "text",
+    #[arg(long, value_parser = units::word(MESSAGE_TYPES), value_name = "TYPE", num_args = 0..=1,
+          require_equals = true, default_missing_value = "text",
           conflicts_with_all = ["method", "raw", "http_1_0", "expect_status"])]
-    websocket: Option<MessageChoice>,
+    websocket: Option<MessageType>,
     /// Requests in flight on one connection
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
@@ -206,21 +224,21 @@ pub(crate) struct Load {
     #[arg(long, visible_alias = "cpus", value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
     /// Kernel interface of the event loop; auto is epoll
-    #[arg(long, value_enum, default_value_t = DriverChoice::Auto)]
-    driver: DriverChoice,
+    #[arg(long, value_parser = units::word(DRIVERS), default_value = "auto")]
+    driver: Driver,
     /// What workers do between events [default: spin with -R and several URLs, else block]
-    #[arg(long, value_enum)]
-    idle: Option<IdleChoice>,
+    #[arg(long, value_parser = units::word(IDLE))]
+    idle: Option<Idle>,
     /// Clock: tsc is the CPU's counter if it is reliable, else the kernel's; batch reads it once
     /// per wait
-    #[arg(long, value_enum, default_value_t = ClockChoice::Tsc)]
-    clock: ClockChoice,
+    #[arg(long, value_parser = units::word(CLOCKS), default_value = "tsc")]
+    clock: ClockSource,
     /// Process whose session's CPU time is measured; one for each URL, in their order
     #[arg(long, value_name = "PID")]
     watch: Vec<i32>,
     /// How bodies are verified [default: length, or all with --expect-body or --websocket]
-    #[arg(long, value_enum)]
-    verify: Option<VerifyChoice>,
+    #[arg(long, value_parser = units::word(VERIFY))]
+    verify: Option<Verify>,
     /// Accepted statuses, separated by commas [default: 200 to 399]
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     expect_status: Vec<u16>,
@@ -231,7 +249,7 @@ pub(crate) struct Load {
     /// the message]
     #[arg(long, value_name = "BODY", value_parser = text_or_file)]
     expect_body: Option<Bytes>,
-    /// Report on stderr when the window opens and closes
+    /// Report on stderr when the window opens and closes, with the time of the monotonic clock
     #[arg(long)]
     events: bool,
 }

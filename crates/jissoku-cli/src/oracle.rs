@@ -1,17 +1,17 @@
 //! `jissoku oracle`: a server with known behaviour, for `jissoku calibrate`.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use jissoku_lab::oracle::{Delay, Framing, Freeze, InjectedFault, Scenario, StallMonitor};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 use jissoku_os::{affinity, process};
 
 use crate::units;
+use crate::usage::{ExitError, announce, exit_code, print_line};
 
 /// A server with known behaviour that logs every request
 ///
@@ -46,8 +46,8 @@ pub(crate) struct Oracle {
     #[arg(long, value_name = "FAULT:P", value_parser = fault)]
     fault: Vec<(InjectedFault, f64)>,
     /// Framing of bodies
-    #[arg(long, value_enum, default_value = "length")]
-    framing: FramingChoice,
+    #[arg(long, value_parser = units::word(FRAMINGS), default_value = "length")]
+    framing: Framing,
     /// Size of a body, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 13)]
     body: usize,
@@ -87,26 +87,12 @@ pub(crate) struct Oracle {
 // Clap would treat a bare `Vec` as an argument that may be repeated.
 type CoreList = Vec<usize>;
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FramingChoice {
-    Length,
-    Chunked,
-    Close,
-}
-
-/// The exit code and the message of a failure.
-type ExitError = (u8, String);
+const FRAMINGS: [(&str, Framing); 3] =
+    [("length", Framing::Length), ("chunked", Framing::Chunked), ("close", Framing::Close)];
 
 impl Oracle {
     pub(crate) fn run(self) -> u8 {
-        match self.serve() {
-            Ok(()) => 0,
-            Err((code, message)) => {
-                // The error is ignored: stderr may be closed.
-                let _written = writeln!(io::stderr(), "jissoku oracle: {message}");
-                code
-            }
-        }
+        exit_code("oracle", self.serve())
     }
 
     fn serve(self) -> Result<(), ExitError> {
@@ -137,17 +123,14 @@ impl Oracle {
         if self.until_eof {
             halts.push(input.as_fd());
         }
-        print(&match bound.endpoint() {
-            Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
-            Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
-        });
+        announce(bound.endpoint());
         let (mut summary, entries) = bound.serve(&scenario, &halts).map_err(failed)?;
         if let Some(file) = log {
             entries.write(BufWriter::new(file)).map_err(failed)?;
         }
         summary.stalls = stall_monitor.map(StallMonitor::end).unwrap_or_default();
         let summary = serde_json::to_string(&summary).map_err(|error| failed(error.into()))?;
-        print(&format!("{summary}\n"));
+        print_line(&summary);
         Ok(())
     }
 
@@ -163,11 +146,7 @@ impl Oracle {
             drain_rps: self.drain,
             apart_ns: self.apart,
             faults: self.fault.clone(),
-            framing: match self.framing {
-                FramingChoice::Length => Framing::Length,
-                FramingChoice::Chunked => Framing::Chunked,
-                FramingChoice::Close => Framing::Close,
-            },
+            framing: self.framing,
             body_size: self.body,
             pieces: self.pieces,
             piece_gap_ns: self.drip,
@@ -234,12 +213,6 @@ fn probability(text: &str) -> Result<f64, String> {
 fn number(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|found: &f64| found.is_finite() && *found >= 0.0);
     found.ok_or_else(|| format!("invalid number {text:?}"))
-}
-
-fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    // The error is ignored: stdout may be closed.
-    let _written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write as _};
 
-use clap::ValueEnum;
 use jissoku_os::affinity;
 use jissoku_os::signal::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 use jissoku_profile::{Clock, Controls, Plan, Scope};
 
 use crate::units;
+use crate::usage::{ExitError, exit_code};
 
 /// Sample the CPU time of running processes by thread, library, function and line
 ///
@@ -26,8 +26,8 @@ pub(crate) struct Sample {
         value_parser = clap::value_parser!(u32).range(1..=20_000))]
     frequency: u32,
     /// What a sample is taken after
-    #[arg(long, value_enum, default_value = "cpu-time")]
-    clock: ClockChoice,
+    #[arg(long, value_parser = units::word(CLOCKS), default_value = "cpu-time")]
+    clock: Clock,
     /// Leave out the kernel, also where it may be sampled
     #[arg(long)]
     user_only: bool,
@@ -48,25 +48,14 @@ pub(crate) struct Sample {
 
 type Cores = Vec<usize>;
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ClockChoice {
-    CpuTime,
-    Cycles,
-}
+const CLOCKS: [(&str, Clock); 2] = [("cpu-time", Clock::CpuTime), ("cycles", Clock::Cycles)];
 
 impl Sample {
     pub(crate) fn run(self) -> u8 {
-        match self.sample() {
-            Ok(()) => 0,
-            Err((code, message)) => {
-                // There is nowhere to report that stderr is closed.
-                let _written = writeln!(io::stderr(), "jissoku sample: {message}");
-                code
-            }
-        }
+        exit_code("sample", self.sample())
     }
 
-    fn sample(self) -> Result<(), (u8, String)> {
+    fn sample(self) -> Result<(), ExitError> {
         if let Some(cores) = &self.cores {
             affinity::pin(cores).map_err(|error| (2, format!("--cores: {error}")))?;
         }
@@ -85,10 +74,7 @@ impl Sample {
             roots: self.pids,
             duration_ns: self.duration,
             frequency: self.frequency,
-            clock: match self.clock {
-                ClockChoice::CpuTime => Clock::CpuTime,
-                ClockChoice::Cycles => Clock::Cycles,
-            },
+            clock: self.clock,
             scope: if self.user_only { Scope::UserSpace } else { Scope::Everything },
             stack_size: self.stack_size,
             interpreters: !self.no_interpreters,
@@ -105,7 +91,7 @@ impl Sample {
 
 fn print(
     write: impl FnOnce(&mut dyn io::Write) -> serde_json::Result<()>,
-) -> Result<(), (u8, String)> {
+) -> Result<(), ExitError> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     write(&mut out).map_err(|error| (1, format!("cannot print: {error}")))?;
     // A closed stdout has no reader.

@@ -14,6 +14,8 @@ mod env_file;
 mod failure;
 mod files;
 mod gateway_args;
+mod handler_args;
+mod handler_file;
 mod help_groups;
 mod init;
 mod instance;
@@ -22,8 +24,8 @@ mod listen;
 mod main_thread;
 mod process;
 mod process_args;
-mod route_contents;
 mod route_table;
+mod stores;
 mod summary;
 mod supervision_args;
 mod systemd_env;
@@ -43,11 +45,14 @@ use jissoku_proxy::policy::configuration::Explanation;
 use jissoku_server::{
     DynService, Limits, ListenerSharing, SecureListeners, Settings, TelemetryConfig,
 };
+use jissoku_store::Store;
 
 use crate::help;
 pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
 use app_name::AppName;
+pub use failure::verb;
 use failure::{Failure, SUCCESS};
+use handler_file::HandlerFile;
 
 /// The group of flags that choose the content.
 const CONTENT_GROUP: &str = "what";
@@ -78,6 +83,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     app: app_args::AppArgs,
     #[command(flatten)]
+    handler: handler_args::HandlerArgs,
+    #[command(flatten)]
     limits: limits::LimitArgs,
     #[command(flatten)]
     tls: listen::TlsArgs,
@@ -87,12 +94,17 @@ pub(crate) struct Serve {
     supervision: supervision_args::SupervisionArgs,
     #[command(flatten)]
     process: process_args::ProcessArgs,
+    #[command(flatten)]
+    stores: stores::StoreArgs,
     /// Whether the application is a Python object of this process, rather than to be imported.
     #[arg(skip)]
     app_is_given: bool,
     /// The routes of the configuration file, unless it has none or flags override them.
     #[arg(skip)]
     routes: Option<route_table::RouteTable>,
+    /// The stores of the configuration file.
+    #[arg(skip)]
+    store_tables: stores::StoreTables,
     /// The configuration, if it is to be printed.
     #[arg(skip)]
     printed: Option<String>,
@@ -115,7 +127,7 @@ impl Serve {
     pub(crate) fn command(verb: &str) -> Command {
         let command = Self::augment_args(Command::new("serve").bin_name(format!("jissoku {verb}")));
         help::in_groups(command, &help_groups::GROUPS).mut_args(|arg| {
-            let is_of_lab = content_args::LAB_IDS.contains(&arg.get_id().as_str());
+            let is_of_lab = content_args::LAB_IDS.split(' ').any(|id| arg.get_id().as_str() == id);
             arg.hide(is_of_lab && verb != LAB_VERB)
         })
     }
@@ -124,11 +136,11 @@ impl Serve {
     fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
         let verb = arguments.first().map_or("", |verb| verb);
         let command = Self::command(verb);
-        let config::Merged { arguments, routes, file } =
+        let config::Merged { arguments, routes, stores, file } =
             config::merge(&command, arguments, &|name| std::env::var_os(name))?;
         let matches = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
         let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        if let Some(id) = content_args::LAB_IDS.into_iter().find(is_given)
+        if let Some(id) = content_args::LAB_IDS.split(' ').find(is_given)
             && verb != LAB_VERB
         {
             return Err(content_args::only_in_lab(&format!("--{}", id.replace('_', "-"))));
@@ -146,10 +158,12 @@ impl Serve {
         let app_is_given = load.is_some_and(LoadApp::is_given);
         let serve = Self::from_arg_matches(&matches).map_err(Failure::Usage)?;
         let printed = serve.config.print_config.then(|| {
-            let tables = file.as_ref().filter(|_| routes.is_some());
-            config::print::text(&command, &matches, tables.map(|(path, text)| (&**path, &**text)))
+            let tables = file.as_ref().map(|(path, text)| (&**path, &**text));
+            let text = tables.map_or("", |(_, text)| text);
+            let tables = tables.filter(|_| routes.is_some());
+            config::print::text(&command, &matches, tables, (&stores, text))
         });
-        Ok(Self { app_is_given, routes, printed, ..serve })
+        Ok(Self { app_is_given, routes, store_tables: stores, printed, ..serve })
     }
 
     /// The server of a configuration file, if it could be started: what the file names can be read.
@@ -159,14 +173,12 @@ impl Serve {
         serve.settings(&[], &TelemetryConfig::default(), None)?;
         serve.process.find()?;
         let rules = &serve.files.response_field;
-        if serve.app().is_some() {
+        if serve.runs_code() {
             serve.files.beside_app()?;
         }
         if serve.routes.is_some() {
             serve.route_content(&SecureListeners::default(), None)?;
-        } else if serve.app().is_none()
-            && serve.gateway.service(<_>::default(), 0, rules)?.is_none()
-        {
+        } else if !serve.runs_code() && serve.gateway.service(<_>::default(), 0, rules)?.is_none() {
             serve.content.service(serve.files.folder(), || serve.files.load(), 1)?;
         }
         Ok(serve)
@@ -191,11 +203,16 @@ impl Serve {
         worker: Option<usize>,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
-        self.app.check(self.app().as_ref(), self.app_is_given)?;
+        let handlers = self.handler_files();
+        self.app.check(self.app().as_ref(), !handlers.is_empty(), self.app_is_given)?;
+        if worker.is_none() {
+            // A worker has the shared object, even if the source is gone.
+            self.handler.check(&handlers)?;
+        }
         let (has_routes, forwards) = (self.routes.is_some(), self.gateway.is_given());
-        self.files.check(self.app().is_some(), has_routes, forwards)?;
+        self.files.check(self.runs_code(), has_routes, forwards)?;
         self.gateway.check()?;
-        let mut placement = self.workers.placement(self.app().is_some())?;
+        let mut placement = self.workers.placement(self.runs_code())?;
         let has_processes = self.has_processes()?;
         self.supervision.check(has_processes)?;
         if let Some(index) = worker {
@@ -215,11 +232,11 @@ impl Serve {
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
-            limits: self.workers.with_shutdown_limits(self.limits(), self.app.reloads()),
+            limits: self.workers.with_shutdown_limits(self.limits(), self.app.reload),
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls,
-            hang_watch: worker.and_then(|_| self.supervision.hang_watch(self.app.reloads())),
+            hang_watch: worker.and_then(|_| self.supervision.hang_watch(self.app.reload)),
             replace_after: None,
             moves_connections: has_processes && worker.is_none(),
             parent: None,
@@ -229,7 +246,7 @@ impl Serve {
                 ListenerSharing::default()
             },
         };
-        Ok(jissoku_lab::fixtures::adjust(settings, self.content.injected_faults()))
+        Ok(jissoku_lab::fixtures::adjust(settings, &self.content.cause))
     }
 
     /// The limits of the flags. A body that any route takes is received; the others have their limits
@@ -253,28 +270,56 @@ impl Serve {
         }
     }
 
-    /// Whether the workers are processes: those of an application, except of one that is an object
-    /// of this process and has one worker.
+    /// The handlers in C that are to be served.
+    fn handler_files(&self) -> Vec<HandlerFile> {
+        match &self.routes {
+            Some(routes) => routes.handlers(),
+            None => HandlerFile::parse(self.files.folder()).into_iter().collect(),
+        }
+    }
+
+    /// Whether code of the user responds: an application or a handler.
+    fn runs_code(&self) -> bool {
+        self.app().is_some() || !self.handler_files().is_empty()
+    }
+
+    /// The files that are watched for changes, if any.
+    fn watched(&self) -> Option<Vec<watch::Files>> {
+        let handlers = self.handler_files();
+        let of_handlers = || handlers.iter().map(HandlerFile::watched).collect();
+        let of_app = self.app.watched()?;
+        Some(if handlers.is_empty() { vec![of_app] } else { of_handlers() })
+    }
+
+    /// Whether the workers are processes: those of a handler or an application, except of one that
+    /// is an object of this process and has one worker.
     fn has_processes(&self) -> Result<bool, Failure> {
-        Ok(self.app().is_some() && (!self.app_is_given || self.has_several_workers()?))
+        Ok(self.runs_code() && (!self.app_is_given || self.has_several_workers()?))
     }
 
     /// How long a new program may take until it is ready: its first worker process, and then the
     /// others.
     fn program_timeout(&self) -> Result<Option<Duration>, Failure> {
         let count = if self.has_processes()? { 2 } else { 1 };
-        Ok(self.supervision.start_timeout(self.app.reloads()).map(|timeout| timeout * count))
+        Ok(self.supervision.start_timeout(self.app.reload).map(|timeout| timeout * count))
     }
 
     /// How long connections are served after a signal to stop.
     fn stop_time(&self) -> Duration {
-        let limits = self.workers.with_shutdown_limits(self.limits(), self.app.reloads());
+        let limits = self.workers.with_shutdown_limits(self.limits(), self.app.reload);
         Duration::from_nanos(limits.stop_ns_max)
     }
 
     /// Whether the process calls the application: that of `worker`, or the only one.
     fn calls_app(&self, worker: Option<usize>) -> Result<bool, Failure> {
         Ok(self.app().is_some() && (worker.is_some() || !self.has_processes()?))
+    }
+
+    /// Names the folder of the stores to this process, and opens the stores unless it is a worker of
+    /// another: its application opens those that it uses.
+    fn open_stores(&self, worker: Option<usize>) -> Result<Vec<Store>, Failure> {
+        self.stores.name_folder(&self.store_tables);
+        if worker.is_some() { Ok(Vec::new()) } else { self.stores.open(&self.store_tables) }
     }
 
     /// What the routes of the configuration file serve, if it has some.
@@ -310,7 +355,7 @@ impl Serve {
             })?;
             if worker.is_none() && self.has_processes()? {
                 return Ok((
-                    DynService::processes(self.supervision.processes(self.app.reloads())),
+                    DynService::processes(self.supervision.processes(self.app.reload)),
                     None,
                 ));
             }
@@ -326,6 +371,14 @@ impl Serve {
             };
             let service = self.app.service(app, load, server, content)?;
             return Ok((service, routes));
+        }
+        let handlers = self.handler_files();
+        if !handlers.is_empty() {
+            if worker.is_none() {
+                return Ok((self.handler_processes(&handlers)?, None));
+            }
+            let routes = self.route_content(secure, previous)?;
+            return Ok((self.handler_service(&handlers, secure, routes.as_ref())?, routes));
         }
         if let Some(content) = self.route_content(secure, previous)? {
             return Ok((content.without_app().into(), Some(content)));

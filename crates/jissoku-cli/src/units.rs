@@ -1,5 +1,6 @@
 //! Parsers for durations, counts and other option values.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jissoku_load::{Rate, Think};
 use jissoku_os::quantity::{self, scaled};
 
@@ -26,8 +27,24 @@ const SIZES: [(&str, u64); 10] = [
     ("", 1),
 ];
 
+/// One of these words, each with what it stands for.
+pub(crate) fn word<T, const COUNT: usize>(
+    words: [(&'static str, T); COUNT],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words.map(|(word, _)| word)).map(move |given| {
+        let found = words.iter().find(|(word, _)| *word == given);
+        found.map(|(_, meaning)| *meaning).expect("clap permits no other word")
+    })
+}
+
 /// `10s`, `300ms`, `1m30s`, or seconds without a unit; returns nanoseconds.
-pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What to write in its place.
+pub fn duration_ns(text: &str) -> Result<u64, String> {
     let seconds = || scaled(text, &[("", SECOND_NS)]);
     quantity::duration_ns(text)
         .or_else(seconds)
@@ -40,7 +57,10 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
 }
 
 /// Bytes: `4096`, `64KiB`, `1G`; multiples are powers of 1,024.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What to write in its place.
+pub fn size(text: &str) -> Result<u64, String> {
     scaled(text, &SIZES).ok_or_else(|| "write a size such as 4096, 64KiB or 1G".to_owned())
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use clap::Error;
 use clap::error::ErrorKind;
+use jissoku_os::socket::Endpoint;
 
 /// Prints why arguments were refused, or the help that they request, and returns the exit code.
 ///
@@ -63,6 +64,29 @@ impl Failure {
         let _written = writeln!(io::stderr(), "jissoku {verb}: {}", self.message);
         self.code
     }
+}
+
+/// The exit code and the message of a failure.
+pub(crate) type ExitError = (u8, String);
+
+/// The exit code of a verb of jissoku, which prints why it failed.
+pub(crate) fn exit_code(verb: &str, ended: Result<(), ExitError>) -> u8 {
+    ended.map_or_else(|(code, message)| Failure::new(message, code).print(verb), |()| 0)
+}
+
+/// Prints a line to standard output.
+pub(crate) fn print_line(line: &str) {
+    let mut stdout = io::stdout().lock();
+    // The error is ignored: stdout may be closed.
+    let _written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+/// Prints where a server of the laboratory listens.
+pub(crate) fn announce(endpoint: &Endpoint) {
+    print_line(&match endpoint {
+        Endpoint::Tcp(address) => format!("listening on http://{address}/"),
+        Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
+    });
 }
 
 /// Prints an error of `jissoku load` and returns the exit code.

@@ -75,7 +75,6 @@ impl Default for Decoder {
 
 impl Decoder {
     /// Starts before the first chunk.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             state: State::Size { digits: 0 },
@@ -95,7 +94,6 @@ impl Decoder {
     }
 
     /// How many bytes of trailers were consumed: their lines, and then the CR of the empty line.
-    #[must_use]
     pub(crate) const fn trailers_size(&self) -> usize {
         self.trailers_size as usize
     }

@@ -22,7 +22,6 @@ pub enum ConnectionField {
 impl ConnectionField {
     /// The field of this name, if it is one of these.
     #[inline]
-    #[must_use]
     pub fn of(name: &[u8]) -> Option<Self> {
         let (field, expected): (Self, &[u8]) = match (name.len(), name.first()? | 0x20) {
             (2, b't') => (Self::Te, b"te"),
@@ -44,7 +43,6 @@ impl ConnectionField {
 
 /// Whether a configuration cannot choose this field for a purpose of its own: it frames a message,
 /// concerns one connection, or names the client or the server.
-#[must_use]
 pub fn is_reserved(name: &str) -> bool {
     const OTHERS: [&str; 8] = [
         "content-length",

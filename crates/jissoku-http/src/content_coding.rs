@@ -21,7 +21,6 @@ impl ContentCoding {
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
     /// Its name in Accept-Encoding and Content-Encoding.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -69,7 +68,6 @@ impl AcceptEncoding {
     }
 
     /// The preferred coding for which `is_there` is true; `None` is identity.
-    #[must_use]
     pub fn negotiate(&self, is_there: impl Fn(ContentCoding) -> bool) -> Option<ContentCoding> {
         let there = ContentCoding::ALL
             .into_iter()

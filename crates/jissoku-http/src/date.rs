@@ -12,7 +12,6 @@ const MONTHS: &[u8; 36] = b"MarAprMayJunJulAugSepOctNovDecJanFeb";
 /// Formats seconds since 1970 (UTC, no leap seconds), as in `Sun, 06 Nov 1994 08:49:37 GMT`.
 ///
 /// Right up to the end of the year 9999, where the format itself ends.
-#[must_use]
 pub fn imf_fixdate(unix_s: u64) -> [u8; SIZE] {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = civil(days);
@@ -63,7 +62,6 @@ impl DateCache {
     }
 
     /// The value of Date.
-    #[must_use]
     pub const fn text(&self) -> &[u8; SIZE] {
         &self.text
     }
@@ -71,7 +69,6 @@ impl DateCache {
 
 /// Reads a date in any of the three formats, as seconds since 1970; `None` for what is no date or
 /// lies before 1970. `now_s` decides the century of a year of two digits.
-#[must_use]
 pub fn parse(text: &[u8], now_s: u64) -> Option<u64> {
     let comma = text.iter().position(|&byte| byte == b',');
     let (day, month, year, time) = match (comma, text) {

@@ -62,7 +62,6 @@ pub struct ForwardedClient<'a> {
 impl<'a> ForwardedClient<'a> {
     /// The client of a request with these fields from a trusted peer: the rightmost address that is not
     /// a trusted proxy's, or else the leftmost one. An element without a valid address ends the search.
-    #[must_use]
     pub fn new(
         fields: Fields<'a>,
         kind: ForwardedFields,

@@ -8,8 +8,8 @@ mod reader;
 mod request_head;
 mod request_line;
 
-pub use field_line::Fields;
 pub(crate) use field_line::trim;
+pub use field_line::{Fields, is_field_name, is_field_value};
 pub use header_flags::HeaderFlags;
 pub(crate) use host::is_valid_and_not_empty as is_host_and_not_empty;
 pub use reader::HeadReader;
@@ -38,6 +38,17 @@ mod tests {
         assert_eq!(&bytes[head.size as usize..], b"rest");
         let fields: Vec<_> = head.fields(bytes).collect();
         assert_eq!(fields, [(&b"Host"[..], &b"h"[..]), (b"A", b"b c")]);
+    }
+
+    #[test]
+    fn names_and_values_cannot_end_a_line() {
+        assert!(is_field_name(b"X-A_1") && is_field_value(b"a\tb \xe9") && is_field_value(b""));
+        for name in [&b""[..], b"a b", b"a:", b"a\n", b"\xe9"] {
+            assert!(!is_field_name(name), "{name:?}");
+        }
+        for value in [&b"a\r\nb: c"[..], b"a\n", b"\0", b"\x7f"] {
+            assert!(!is_field_value(value), "{value:?}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! [`RequestParser::step`] parses the bytes of requests, or returns why they are rejected; [`response`]
 //! and [`date`] format responses. [`response_reader`] and [`forward`] are for a proxy, [`uwsgi`] is
-//! for requests of another protocol, [`forwarded`] and [`proxy_protocol`] for those of a proxy. The
-//! result never depends on how the bytes are split.
+//! for requests of another protocol, [`forwarded`] and [`proxy_protocol`] for those of a proxy;
+//! [`name_rule`] chooses fields of responses by file name. The result never depends on how the bytes
+//! are split.
 
 pub mod chunked;
 pub mod connection_fields;
@@ -15,6 +16,7 @@ pub mod forwarded;
 pub mod framing;
 pub mod head;
 pub mod limits;
+pub mod name_rule;
 pub mod percent;
 pub mod precondition;
 pub mod proxy_protocol;
@@ -30,3 +32,4 @@ pub use head::{Head, HeaderFlags, Method, Version};
 pub use limits::Limits;
 pub use reject::Reject;
 pub use request_parser::{Event, LastHead, RequestParser, Step};
+pub use scan::is_whole_token;

@@ -1,7 +1,6 @@
 //! Percent-encoding (RFC 3986 section 2.1).
 
 /// The byte that `%` and two hexadecimal digits at the start of `text` stand for.
-#[must_use]
 pub fn escape(text: &[u8]) -> Option<u8> {
     let &[b'%', high, low, ..] = text else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());

@@ -40,7 +40,6 @@ struct Conditions<'a> {
 }
 
 /// Evaluates a GET or HEAD in the order of section 13.2.2. `now_s` is for [`date::parse`].
-#[must_use]
 pub fn evaluate(fields: Fields<'_>, validators: &Validators<'_>, now_s: u64) -> Precondition {
     let conditions = Conditions::gather(fields);
     let modified_after = |values: &[&[u8]]| match values {

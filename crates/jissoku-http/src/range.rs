@@ -23,7 +23,6 @@ pub enum RangeOutcome {
 }
 
 /// Parses a Range for a representation of `size` bytes.
-#[must_use]
 pub fn read(value: &[u8], size: u64) -> RangeOutcome {
     let Some(set) = value
         .split_at_checked(6)

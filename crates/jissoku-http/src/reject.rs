@@ -85,7 +85,6 @@ pub enum Reject {
 
 impl Reject {
     /// The status code of the response.
-    #[must_use]
     pub const fn status(self) -> u16 {
         match self {
             Self::Timeout => 408,
@@ -148,7 +147,6 @@ pub enum BadResponse {
 
 impl BadResponse {
     /// The error type of RFC 9209 section 2.3.
-    #[must_use]
     pub const fn error_type(self) -> &'static str {
         match self {
             Self::Field(Reject::FieldTooLong) => "http_response_header_size",

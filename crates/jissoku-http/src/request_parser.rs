@@ -69,26 +69,22 @@ impl Default for RequestParser {
 
 impl RequestParser {
     /// Starts before the first request.
-    #[must_use]
     pub fn new() -> Self {
         Self { reading: Reading::Head(HeadReader::default()) }
     }
 
     /// Starts behind a head that was not parsed by this type, with its body.
-    #[must_use]
     pub fn behind_head(body: Body) -> Self {
         Self { reading: Reading::of_body(body) }
     }
 
     /// Whether the next byte is part of a head, and not of a body.
-    #[must_use]
     pub const fn is_in_head(&self) -> bool {
         matches!(self.reading, Reading::Head(_))
     }
 
     /// Whether the head that is being parsed is that of a HEAD request, whose response has no body
     /// even if it is an error (RFC 9110 section 9.3.2). `bytes` are those of the last step.
-    #[must_use]
     pub fn is_head_request(&self, bytes: &[u8]) -> bool {
         match &self.reading {
             Reading::Head(reader) => reader.is_head(bytes),
@@ -115,7 +111,6 @@ impl RequestParser {
 
     /// How many bytes of a body are still to come, as its length says; the largest number for a
     /// chunked body, and 0 if the next byte is part of a head.
-    #[must_use]
     pub const fn body_left(&self) -> u64 {
         match &self.reading {
             Reading::Head(_) => 0,

@@ -6,38 +6,71 @@
 use crate::date;
 use crate::head::Version;
 
-/// The reason phrase of a status (RFC 9110 section 15); empty for one that is never sent.
-#[must_use]
+/// The reason phrase of a status (RFC 9110 section 15, and the status code registry of IANA); empty
+/// for a status without one.
 pub const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
+        101 => "Switching Protocols",
+        102 => "Processing",
+        103 => "Early Hints",
         200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
         204 => "No Content",
+        205 => "Reset Content",
         206 => "Partial Content",
+        207 => "Multi-Status",
+        208 => "Already Reported",
+        226 => "IM Used",
+        300 => "Multiple Choices",
         301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
         304 => "Not Modified",
+        305 => "Use Proxy",
+        307 => "Temporary Redirect",
         308 => "Permanent Redirect",
         400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
         408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
         411 => "Length Required",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         414 => "URI Too Long",
+        415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
         421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        424 => "Failed Dependency",
+        425 => "Too Early",
         426 => "Upgrade Required",
+        428 => "Precondition Required",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
         500 => "Internal Server Error",
         501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        506 => "Variant Also Negotiates",
+        507 => "Insufficient Storage",
+        508 => "Loop Detected",
+        510 => "Not Extended",
+        511 => "Network Authentication Required",
         _ => "",
     }
 }
@@ -58,7 +91,6 @@ pub enum ConnectionHeader {
 
 impl ConnectionHeader {
     /// The field for a client of `version`, if the connection `persists` or not.
-    #[must_use]
     #[inline]
     pub const fn new(version: Version, persists: bool) -> Self {
         match (persists, version) {
@@ -69,7 +101,6 @@ impl ConnectionHeader {
     }
 
     /// The header line, possibly empty.
-    #[must_use]
     pub const fn field(self) -> &'static [u8] {
         match self {
             Self::Implicit => b"",
@@ -88,7 +119,6 @@ pub struct StatusLine {
 
 impl StatusLine {
     /// For `status`; the date has to be set with [`StatusLine::set_date`].
-    #[must_use]
     pub fn new(status: u16) -> Self {
         let mut bytes = format!("HTTP/1.1 {status} {}\r\nDate: ", reason(status)).into_bytes();
         let date_at = bytes.len();
@@ -103,7 +133,6 @@ impl StatusLine {
     }
 
     /// The lines, each with its CRLF.
-    #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -119,7 +148,6 @@ pub struct StaticResponse {
 
 impl StaticResponse {
     /// `fields` are header lines, each with its CRLF; Content-Length is added. `body` follows.
-    #[must_use]
     pub fn new(fields: &str, body: &[u8]) -> Self {
         let mut response = Self::head_only(fields, body.len() as u64);
         response.bytes = [&*response.bytes, body].concat().into();
@@ -127,7 +155,6 @@ impl StaticResponse {
     }
 
     /// As [`StaticResponse::new`] for a body of `body_size` bytes that is stored separately.
-    #[must_use]
     pub fn head_only(fields: &str, body_size: u64) -> Self {
         let bytes = format!("{fields}Content-Length: {body_size}\r\n\r\n").into_bytes();
         Self { head_size: bytes.len(), bytes: bytes.into() }
@@ -142,27 +169,23 @@ impl StaticResponse {
     }
 
     /// The header lines and the empty line: the response to HEAD.
-    #[must_use]
     #[inline]
     pub const fn head(&self) -> &[u8] {
         self.bytes.split_at(self.head_size).0
     }
 
     /// The stored body.
-    #[must_use]
     #[inline]
     pub const fn body(&self) -> &[u8] {
         self.bytes.split_at(self.head_size).1
     }
 
     /// The size of the stored body.
-    #[must_use]
     pub const fn body_size(&self) -> u64 {
         (self.bytes.len() - self.head_size) as u64
     }
 
     /// The header lines, the empty line and the body.
-    #[must_use]
     #[inline]
     pub const fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -196,6 +219,12 @@ mod tests {
         assert_eq!(ConnectionHeader::new(Version::Http10, true), ConnectionHeader::KeepAlive);
         assert_eq!(ConnectionHeader::new(Version::Http10, false), ConnectionHeader::Close);
         assert_eq!(ConnectionHeader::new(Version::Http11, false), ConnectionHeader::Close);
+    }
+
+    #[test]
+    fn redirects_have_phrases_and_unregistered_statuses_none() {
+        assert_eq!([301, 302, 303, 307, 308].map(reason).map(str::is_empty), [false; 5]);
+        assert_eq!([0, 299, 418, 430, 599, 999].map(reason), [""; 6]);
     }
 
     #[test]

@@ -81,7 +81,6 @@ enum Reading {
 impl ResponseReader {
     /// Starts before the response; `is_head_request` if the request was a HEAD, whose response has
     /// no body (RFC 9112 section 6.3).
-    #[must_use]
     pub fn new(is_head_request: bool) -> Self {
         let reading = Reading::Head(ResponseHeadReader::default());
         let fields_max = RESPONSE_LIMITS.fields_count_max;
@@ -95,13 +94,11 @@ impl ResponseReader {
     }
 
     /// Whether [`ResponseEvent::End`] was returned, or would be without further bytes.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         matches!(self.reading, Reading::End | Reading::Length { left: 0 })
     }
 
     /// Whether the head is incomplete.
-    #[must_use]
     pub const fn is_in_head(&self) -> bool {
         matches!(self.reading, Reading::Head(_))
     }

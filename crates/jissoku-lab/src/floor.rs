@@ -5,6 +5,7 @@
 //! a server of the uwsgi protocol the same for each request. Reports give the cost of other servers as
 //! a multiple of this. They have no limits and no timeouts, and are of no other use.
 
+mod clients;
 mod forwarder;
 mod response;
 mod server;

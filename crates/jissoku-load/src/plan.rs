@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod connect_to;
 pub(crate) mod expect;
+pub(crate) mod invalid;
 pub(crate) mod options;
 pub(crate) mod pace;
 pub(crate) mod plan_check;
@@ -35,6 +36,13 @@ pub struct TargetPlan {
     pub specs: Vec<RequestSpec>,
     /// Root of the process tree whose CPU time is measured.
     pub watch_pid: Option<i32>,
+}
+
+impl TargetPlan {
+    /// Requests in plain text, of a server that is not watched.
+    pub fn new(address: Address, specs: Vec<RequestSpec>) -> Self {
+        Self { address, tls: None, handshake: None, specs, watch_pid: None }
+    }
 }
 
 /// The plan of a run.
@@ -98,6 +106,39 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A closed loop over one connection for each target, without a limit, which a plan needs.
+    pub fn new(targets: Vec<TargetPlan>) -> Self {
+        Self {
+            targets,
+            connections: 1,
+            threads: 1,
+            pipeline: 1,
+            pace: Pace::Closed,
+            arrival: Arrival::Constant,
+            on_busy: OnBusy::Queue,
+            deadline_ns: None,
+            order: Order::PerConnection,
+            reuse: Reuse::KeepAlive,
+            think: Think::Never,
+            ramp_up_ns: 0,
+            local: Vec::new(),
+            warmup_ns: 0,
+            slice_ns: None,
+            settling_requests: 0,
+            warmup_requests: 0,
+            idle_watch_ns: 0,
+            stop: StopCondition::default(),
+            timeout_ns: 10_000_000_000,
+            driver: Driver::Epoll,
+            clock: ClockSource::Best,
+            buffering: SocketOptions::default(),
+            keeps_records: false,
+            idle: Idle::Block,
+            seed: 1,
+            cores: Vec::new(),
+        }
+    }
+
     /// The number of requests on each target that ends the run, given or from the trace.
     pub(crate) fn requests(&self) -> Option<u64> {
         let traced = self.pace.trace().map(Trace::requests);

@@ -9,25 +9,21 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 const PID_MAX: i32 = 1 << 22;
 
 /// Nanoseconds on `CLOCK_MONOTONIC` (`clock_gettime(2)`); only differences are meaningful.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
 /// Nanoseconds since 1970 on `CLOCK_REALTIME` (`clock_gettime(2)`), for dates.
-#[must_use]
 pub fn wall_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
 /// CPU time of this process in nanoseconds, all threads together.
-#[must_use]
 pub fn own_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
 /// CPU time of the calling thread in nanoseconds.
-#[must_use]
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
@@ -36,7 +32,6 @@ pub fn thread_cpu_ns() -> u64 {
 ///
 /// Source: `clock_getcpuclockid(3)`. Unlike `/proc/PID/stat` it has no 10 ms granularity, and
 /// unlike `/proc/PID/schedstat` it includes exited threads. `None` when there is no such process.
-#[must_use]
 #[expect(unsafe_code, reason = "neither libc call has a safe wrapper for another process's clock")]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     // A clock's name has 29 bits for the pid, and zero means the caller; the kernel's own limit is

@@ -35,7 +35,7 @@ use crate::socket::{self, Endpoint};
 
 pub use early::{SocketNumber, send_early};
 pub use listener::Listener;
-pub use send_buffer::SendBuffer;
+pub use send_buffer::{LentBytes, SendBuffer};
 pub use waker::Waker;
 
 /// The kind of a [`ConnectionId`].
@@ -134,7 +134,6 @@ pub enum Peer {
 impl NewConnection<'_> {
     /// The address of the client; `None` for a Unix socket. An IPv4 client of an IPv6 listener has
     /// its IPv4 address, not the mapped one (RFC 4291 section 2.5.5.2).
-    #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         let address = match self.peer {
             Peer::Known(address) => address,
@@ -323,7 +322,6 @@ impl<H: EventHandler> Driver<H> {
     }
 
     /// The number of accepted connections.
-    #[must_use]
     pub fn connections(&self) -> usize {
         match self {
             Self::Epoll(driver) => driver.connections(),

@@ -76,7 +76,6 @@ impl AsFd for Epoll {
 }
 
 /// An empty event, to initialise a buffer.
-#[must_use]
 pub fn no_event() -> Event {
     Event { flags: Interest::empty(), data: epoll::EventData::new_u64(0) }
 }

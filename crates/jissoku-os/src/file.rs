@@ -237,6 +237,30 @@ impl File {
         Self::of(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
+    /// Takes the descriptor `number` over, which is closed with the file, and at once if it is
+    /// refused.
+    ///
+    /// # Errors
+    /// `EBADF` if nothing is open there, or not for reading; `EISDIR` for a directory and `ENXIO` for
+    /// other file types.
+    ///
+    /// # Safety
+    /// If something is open there, it has no other owner.
+    #[expect(unsafe_code, reason = "other code passes its descriptor as a number")]
+    pub unsafe fn adopt(number: RawFd) -> io::Result<Self> {
+        // SAFETY: the call passes no memory, and says so if nothing is open there.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
+        if flags < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it is open, and by the contract of this function it has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
+            return Err(Errno::BADF.into());
+        }
+        Self::of(fd)
+    }
+
     fn of(fd: OwnedFd) -> io::Result<Self> {
         let found = fs::fstat(&fd)?;
         match FileType::from_raw_mode(found.st_mode) {
@@ -247,14 +271,12 @@ impl File {
     }
 
     /// Its stamp when it was opened.
-    #[must_use]
     pub const fn stamp(&self) -> &FileStamp {
         &self.stamp
     }
 
     /// Whether its content is unchanged since it was opened, by `fstat(2)`. Being replaced by
     /// rename is not a change, although unlinking updates [`FileStamp::ctime_ns`].
-    #[must_use]
     pub fn is_unchanged(&self) -> bool {
         let Ok(found) = fs::fstat(&self.fd) else { return false };
         let mut now = FileStamp::of(&found);

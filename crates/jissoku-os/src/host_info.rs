@@ -19,7 +19,6 @@ pub struct HostInfo {
 
 impl HostInfo {
     /// The current host.
-    #[must_use]
     pub fn current() -> Self {
         let system = "/sys/devices/system";
         Self {

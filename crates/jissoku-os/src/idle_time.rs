@@ -28,7 +28,6 @@ impl IdleTime {
     }
 
     /// The cores.
-    #[must_use]
     pub fn cores(&self) -> &[usize] {
         &self.cores
     }

@@ -5,12 +5,14 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod crash_stack;
 pub mod driver;
 pub mod epoll;
 pub mod file;
 pub mod host_info;
 pub mod idle_time;
 pub mod inherited;
+pub mod library;
 pub mod memory;
 pub mod notify;
 pub mod perf;

@@ -303,7 +303,6 @@ impl Ring {
     }
 
     /// The event whose ring buffer this is.
-    #[must_use]
     pub fn event(&self) -> &Event {
         &self.event
     }

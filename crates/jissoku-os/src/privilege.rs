@@ -109,9 +109,13 @@ fn is_all(status: &str, key: &str, number: u32) -> bool {
 }
 
 /// Whether the process is root.
-#[must_use]
 pub fn is_root() -> bool {
     Uid::effective().is_root()
+}
+
+/// The effective user id of the process.
+pub fn effective_user() -> u32 {
+    Uid::effective().as_raw()
 }
 
 fn not_found(sentence: &str) -> io::Error {

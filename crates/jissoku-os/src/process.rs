@@ -52,7 +52,6 @@ pub fn resident_size(pid: i32) -> io::Result<u64> {
 /// Source: `cutime` and `cstime` of `proc_pid_stat(5)`, in ticks of mostly 10 ms that the kernel rounds
 /// down; a sum over many short children is as exact as one of a long one. `None` if there is no such
 /// process. Children of a process that ignores SIGCHLD are in no sum.
-#[must_use]
 pub fn children_cpu_ns(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks = children_ticks(&stat)?;

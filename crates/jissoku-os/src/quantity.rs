@@ -11,7 +11,6 @@ const UNITS_NS: [(&str, u64); 6] = [
 
 /// A duration in nanoseconds: `10s`, `300ms`, `1.5m`, or several parts from the largest unit to the
 /// smallest, as in `1h`, `1m30s`. Every part has a unit.
-#[must_use]
 pub fn duration_ns(text: &str) -> Option<u64> {
     let (mut rest, mut units) = (text, &UNITS_NS[..]);
     let mut sum_ns = 0_u64;
@@ -27,7 +26,6 @@ pub fn duration_ns(text: &str) -> Option<u64> {
 }
 
 /// A decimal number with a unit, in the smallest unit; `None` if it is not a whole number of that.
-#[must_use]
 pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

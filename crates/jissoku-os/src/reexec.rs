@@ -126,7 +126,6 @@ impl ReexecChild {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }

@@ -50,7 +50,6 @@ pub struct RunQueue {
 impl RunQueue {
     /// Opens the files of all threads of `pids`; `None` if this kernel counts no waiting
     /// (`CONFIG_SCHED_INFO`), or if the files of one of the processes cannot be read.
-    #[must_use]
     pub fn of(pids: &[i32]) -> Option<Self> {
         Self::below(Path::new("/proc"), pids)
     }

@@ -21,13 +21,11 @@ impl<K> Key<K> {
     }
 
     /// The key of a number that [`Key::token`] has returned.
-    #[must_use]
     pub const fn from_token(token: u64) -> Self {
         Self::new((token & 0xffff_ffff) as u32, (token >> 32) as u32)
     }
 
     /// As a number, which no other value of the slab has.
-    #[must_use]
     pub const fn token(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
@@ -55,7 +53,6 @@ impl<T, K> Default for Slab<T, K> {
 
 impl<T, K: Copy> Slab<T, K> {
     /// The number of values.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -64,7 +61,6 @@ impl<T, K: Copy> Slab<T, K> {
     ///
     /// # Panics
     /// There are 2^32 values.
-    #[must_use]
     pub fn next_key(&self) -> Key<K> {
         let fresh = u32::try_from(self.slots.len()).expect("there are fewer than 2^32 values");
         let index = self.free.last().copied().unwrap_or(fresh);
@@ -93,7 +89,6 @@ impl<T, K: Copy> Slab<T, K> {
 
     /// As [`Slab::get`], to read.
     #[inline]
-    #[must_use]
     pub fn get_ref(&self, key: Key<K>) -> Option<&T> {
         let (generation, value) = self.slots.get(key.index as usize)?;
         if *generation == key.generation { value.as_ref() } else { None }
@@ -127,13 +122,11 @@ impl<T, K: Copy> Slab<T, K> {
     }
 
     /// The number of slots, used or not.
-    #[must_use]
     pub const fn slot_count(&self) -> usize {
         self.slots.len()
     }
 
     /// The key of the value in this slot.
-    #[must_use]
     pub fn key_at(&self, slot: usize) -> Option<Key<K>> {
         let (generation, value) = self.slots.get(slot)?;
         let index = u32::try_from(slot).ok()?;

@@ -83,7 +83,6 @@ impl<K: TimerOwner> Timers<K> {
     }
 
     /// When the owner is due, if it has a timer.
-    #[must_use]
     pub fn due_ns(&self, owner: K) -> Option<u64> {
         let slot = self.slots.get(owner.index())?.as_ref()?;
         (slot.owner == owner).then_some(slot.due_ns)
@@ -91,13 +90,11 @@ impl<K: TimerOwner> Timers<K> {
 
     /// A time before which nothing is due.
     #[inline]
-    #[must_use]
     pub fn earliest_ns(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.due_ns)
     }
 
     /// How many owners have a timer.
-    #[must_use]
     pub const fn count(&self) -> usize {
         self.heap.len()
     }

@@ -36,7 +36,6 @@ struct Pair {
 
 impl Clock {
     /// Calibrates the best clock of this host, which takes 20 ms of busy waiting.
-    #[must_use]
     pub fn calibrate() -> Self {
         let Some(origin) = trusted().then(pair).flatten() else {
             return Self { source: Source::Kernel };
@@ -53,14 +52,12 @@ impl Clock {
     }
 
     /// The clock of the kernel.
-    #[must_use]
     pub const fn monotonic() -> Self {
         Self { source: Source::Kernel }
     }
 
     /// Now, in nanoseconds.
     #[inline]
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         match self.source {
             Source::Tsc { origin, scale } => at(origin, scale, ticks()),
@@ -69,7 +66,6 @@ impl Clock {
     }
 
     /// `tsc`, or `monotonic` for the clock of the kernel.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self.source {
             Source::Tsc { .. } => "tsc",
@@ -78,7 +74,6 @@ impl Clock {
     }
 
     /// Drift against the clock of the kernel since calibration, in parts per million.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "the drift is a small number")]
     pub fn drift_ppm(&self) -> f64 {
         let Source::Tsc { origin, scale } = self.source else { return 0.0 };

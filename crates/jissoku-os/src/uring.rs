@@ -24,7 +24,6 @@ const REQUESTS: u32 = 1024;
 const COMPLETIONS: u32 = 8192;
 
 /// Whether the kernel supports and permits io_uring as used here.
-#[must_use]
 pub fn is_available() -> bool {
     ring::probe().is_ok()
 }

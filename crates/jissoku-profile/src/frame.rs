@@ -20,13 +20,11 @@ pub struct Frame {
 }
 
 /// The last component of a path.
-#[must_use]
 pub(crate) fn base_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 /// A name without the hash of Rust's symbols and without parameters of C++, cut at [`NAME_MAX`].
-#[must_use]
 pub(crate) fn tidy_name(name: &str) -> String {
     let is_hash =
         |tail: &str| tail.len() == 16 && tail.bytes().all(|byte| byte.is_ascii_hexdigit());

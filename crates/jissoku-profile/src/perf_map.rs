@@ -16,7 +16,6 @@ pub struct PerfMap {
 
 impl PerfMap {
     /// Reads the lines; those that are none are left out.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut map = Self::default();
         for (start, size, name) in text.lines().filter_map(entry) {
@@ -44,7 +43,6 @@ impl PerfMap {
     }
 
     /// Where the map of a process is; in a container it has another number and another `/tmp`.
-    #[must_use]
     pub fn path(pid: i32) -> PathBuf {
         let inner = inner_pid(pid).unwrap_or(pid);
         let inside =
@@ -53,7 +51,6 @@ impl PerfMap {
     }
 
     /// The function at an address.
-    #[must_use]
     pub fn find(&self, address: u64) -> Option<Frame> {
         let (_, (end, name)) = self.entries.range(..=address).next_back()?;
         (address < *end).then(|| frame(name))

@@ -21,9 +21,14 @@ use crate::record::ThreadId;
 use crate::stacks::{THREADS_MAX, Thread};
 use interpreter::{Interpreter, Reading};
 
-/// Mean time between readings of interpreted frames; each waits between a half and one and a half
-/// of it, so that no rhythm of the server can hide from them.
-pub(crate) const INTERPRETER_WAIT_NS: u64 = 5_000_000;
+/// Mean time between readings of interpreted frames of a server that is always busy. One that often
+/// waits is looked at up to twice as often, so that it is read no more often than that, and its shares
+/// have half of the variance.
+const READING_WAIT_NS: u64 = 5_000_000;
+const LOOK_WAIT_MIN_NS: u64 = READING_WAIT_NS / 2;
+
+/// Looks after which it is known how busy a server is.
+const LOOKS_MIN: u64 = 100;
 
 /// The library of functions of Python, and of what stands for them.
 pub(crate) const LIBRARY: &str = "[python]";
@@ -63,6 +68,8 @@ pub(crate) struct PythonReader {
     frames: usize,
     /// How often it was looked which threads have a core.
     pub(crate) looks: u64,
+    /// How often one of them was read, or should have been.
+    readings: u64,
     /// Threads that were asked to stop and had not done so in time.
     late: Vec<Tracee>,
     /// Why processes that run Python cannot be read.
@@ -89,6 +96,16 @@ impl PythonReader {
         self.stacks.clear();
         self.frames = 0;
         self.looks = 0;
+        self.readings = 0;
+    }
+
+    /// The mean time until the next look. It depends on the past only, so that the moment that is chosen
+    /// says nothing of what the server does then.
+    pub(crate) fn mean_wait_ns(&self) -> u64 {
+        if self.looks < LOOKS_MIN {
+            return READING_WAIT_NS;
+        }
+        (READING_WAIT_NS * self.readings / self.looks).clamp(LOOK_WAIT_MIN_NS, READING_WAIT_NS)
     }
 
     /// Keeps what was read only, not what further readings would need.
@@ -197,6 +214,7 @@ impl PythonReader {
     }
 
     fn count(&mut self, mut thread: Thread, stack: Vec<Frame>) {
+        self.readings += 1;
         if self.stacks.len() >= THREADS_MAX && !self.stacks.contains_key(&thread) {
             thread.name.clear();
         }
@@ -258,6 +276,23 @@ mod tests {
         assert_eq!(count(&mut stacks, stack(3), FRAMES_MAX), 0);
         assert_eq!(stacks[&stack(1)], 2);
         assert_eq!(stacks[&stack(2)[..1]], 2);
+    }
+
+    #[test]
+    fn a_server_that_waits_is_looked_at_more_often_and_read_no_more_often() {
+        let wait_ns = |looks, readings| {
+            let reader = PythonReader { looks, readings, ..PythonReader::default() };
+            reader.mean_wait_ns()
+        };
+        assert_eq!(wait_ns(LOOKS_MIN - 1, 0), READING_WAIT_NS, "nothing is known");
+        assert_eq!(wait_ns(1_000, 1_000), READING_WAIT_NS);
+        assert_eq!(wait_ns(1_000, 800), READING_WAIT_NS * 4 / 5);
+        assert_eq!(wait_ns(1_000, 100), LOOK_WAIT_MIN_NS);
+        for readings in [0, 100, 500, 800, 1_000] {
+            // 200 a second at most.
+            let per_second = 1_000_000_000 / wait_ns(1_000, readings) * readings / 1_000;
+            assert!(per_second <= 200, "{readings}: {per_second}");
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ const SWITCH_CPU_WIDE: u32 = 15;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 /// `PERF_RECORD_MISC_SWITCH_OUT`.
 const MISC_SWITCH_OUT: u16 = 1 << 13;
+/// `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`.
+const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 const PROTECTION_EXECUTE: u32 = 4;
 
 /// `PERF_CONTEXT_*`: values above this are no addresses, but say what follows.
@@ -142,7 +144,6 @@ impl Addresses<'_> {
 }
 
 /// Reads a record; `None` if its bytes end too soon.
-#[must_use]
 pub fn parse(record: &[u8], layout: Layout) -> Option<Record<'_>> {
     let mut fields = Fields { bytes: record };
     let kind = fields.u32()?;
@@ -187,10 +188,11 @@ pub struct Turn {
     pub time_ns: u64,
     /// It is taken off the core, or else has it.
     pub is_end: bool,
+    /// It is taken off the core while it could have continued: it does not wait for anything.
+    pub is_preempted: bool,
 }
 
 /// What a record says of the thread that has the core; `None` for most records.
-#[must_use]
 pub fn turn(record: &[u8]) -> Option<Turn> {
     let mut fields = Fields { bytes: record };
     let kind = fields.u32()?;
@@ -205,7 +207,8 @@ pub fn turn(record: &[u8]) -> Option<Turn> {
     }
     let id = (fields.i32()?, fields.i32()?);
     let is_end = kind != SAMPLE && misc & MISC_SWITCH_OUT != 0;
-    Some(Turn { id, time_ns: fields.u64()?, is_end })
+    let is_preempted = is_end && misc & MISC_SWITCH_OUT_PREEMPT != 0;
+    Some(Turn { id, time_ns: fields.u64()?, is_end, is_preempted })
 }
 
 fn sample(mut fields: Fields<'_>, layout: Layout) -> Option<Sample<'_>> {

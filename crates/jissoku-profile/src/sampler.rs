@@ -15,7 +15,7 @@ use crate::java;
 use crate::lookout::{Had, Lookout, Turns};
 use crate::process_filter::ProcessFilter;
 use crate::profile::{self, Profile, Sampling};
-use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
+use crate::python::PythonReader;
 use crate::record::Layout;
 
 /// Data of the ring buffer of a core. Without root the kernel allows half a MiB for all, and
@@ -193,7 +193,9 @@ impl State {
     /// which of `sources` are readable.
     fn look(&mut self, sources: &[BorrowedFd<'_>], left_ns: Option<u64>) -> io::Result<Vec<bool>> {
         let Self { opened, collector, python, lookout, random, .. } = self;
-        let wait_ns = INTERPRETER_WAIT_NS / 2 + next(random) % INTERPRETER_WAIT_NS;
+        // Between a half and one and a half of the mean: no rhythm of the server can hide from that.
+        let mean_ns = python.mean_wait_ns();
+        let wait_ns = mean_ns / 2 + next(random) % mean_ns;
         let at = usize::try_from(next(random)).unwrap_or(0) % opened.looked_at.len().max(1);
         let ring = opened.looked_at.get(at).copied().unwrap_or(0);
         let moment_ns = lookout.go(opened.cores[ring], wait_ns.min(left_ns.unwrap_or(wait_ns)))?;
@@ -201,7 +203,7 @@ impl State {
             sources.iter().copied().chain([lookout.timer.as_fd()]).collect();
         let mut woken = poll::wait_readable(&all, None)?;
         let is_due = woken.pop() == Some(true);
-        let had = if is_due { opened.had(ring, moment_ns) } else { Had::Unknown };
+        let had = if is_due { opened.had(ring, moment_ns, lookout.is_first) } else { Had::Unknown };
         let asked = python.ask(had);
         // Where it may not go back, it stays: the thread that was asked is to be read anyway.
         let is_home = lookout.return_home();
@@ -323,13 +325,13 @@ impl Opened {
 
     /// The thread that had a core at a moment. Records are kept for later: unwinding them now would take
     /// the target's time.
-    fn had(&mut self, ring: usize, moment_ns: u64) -> Had {
+    fn had(&mut self, ring: usize, moment_ns: u64, is_first: bool) -> Had {
         let Self { rings, turns, held, .. } = self;
         rings[ring].drain(|record| {
             turns[ring].on_record(record);
             held.push(record.to_vec());
         });
-        turns[ring].at(moment_ns)
+        turns[ring].at(moment_ns, is_first)
     }
 }
 

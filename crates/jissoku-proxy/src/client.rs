@@ -16,11 +16,11 @@ use crate::policy::routes::Captures;
 /// What is kept of a client's connection.
 #[derive(Debug)]
 pub struct Client {
-    id: ConnectionId,
+    pub(crate) id: ConnectionId,
     /// The IP address, for X-Forwarded-For; none over a Unix socket.
-    address: Option<Box<str>>,
+    pub(crate) address: Option<Box<str>>,
     /// The same with its port.
-    peer: Option<SocketAddr>,
+    pub(crate) peer: Option<SocketAddr>,
     is_secure: bool,
 }
 
@@ -37,20 +37,6 @@ impl Client {
         Self { id, address: None, peer: None, is_secure: false }
     }
 
-    pub(crate) const fn id(&self) -> ConnectionId {
-        self.id
-    }
-
-    /// The IP address, for X-Forwarded-For; none over a Unix socket.
-    pub(crate) fn address(&self) -> Option<&str> {
-        self.address.as_deref()
-    }
-
-    /// The same with its port.
-    pub(crate) const fn peer(&self) -> Option<SocketAddr> {
-        self.peer
-    }
-
     /// Whether the client of a request uses TLS: this one, or that which a trusted proxy names.
     pub(crate) fn is_secure_for(&self, identity: Option<&ClientIdentity<'_>>) -> bool {
         identity.and_then(|identity| identity.is_secure).unwrap_or(self.is_secure)
@@ -63,7 +49,7 @@ impl Client {
 pub struct ClientSide {
     phase: ClientPhase,
     /// Whether a refusal says why.
-    is_diagnosed: bool,
+    pub(crate) is_diagnosed: bool,
     lost: Lost<Key>,
 }
 
@@ -81,18 +67,17 @@ enum ClientPhase {
     Forwarded(Key),
 }
 
-/// A request with a chunked body.
 #[derive(Debug)]
 pub(crate) struct ChunkedRequest {
     head: Head,
     head_bytes: Vec<u8>,
     identity: Option<OwnedIdentity>,
     /// The variables of its path.
-    captures: Captures,
+    pub(crate) captures: Captures,
     /// The header line with its id.
-    request_id: Option<Arc<[u8]>>,
-    body: Vec<u8>,
-    is_complete: bool,
+    pub(crate) request_id: Option<Arc<[u8]>>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) is_complete: bool,
 }
 
 /// What is to be done when a response is wanted.
@@ -117,7 +102,6 @@ impl Drop for ClientSide {
 }
 
 impl ChunkedRequest {
-    /// Its head was received.
     pub(crate) fn new(request: &RequestHead<'_>, captures: Captures) -> Self {
         Self {
             captures,
@@ -132,25 +116,6 @@ impl ChunkedRequest {
 
     pub(crate) fn head(&self) -> (&Head, &[u8], Option<ClientIdentity<'_>>) {
         (&self.head, &self.head_bytes, self.identity.as_ref().map(OwnedIdentity::as_identity))
-    }
-
-    /// The variables of its path.
-    pub(crate) const fn captures(&self) -> &Captures {
-        &self.captures
-    }
-
-    /// The header line with its id.
-    pub(crate) const fn request_id(&self) -> Option<&Arc<[u8]>> {
-        self.request_id.as_ref()
-    }
-
-    /// What was received of the body.
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.body
-    }
-
-    pub(crate) const fn is_complete(&self) -> bool {
-        self.is_complete
     }
 }
 
@@ -170,7 +135,6 @@ impl ClientSide {
         Self { phase: ClientPhase::Chunked(exchange, request), is_diagnosed, lost }
     }
 
-    /// A request that is not forwarded.
     pub(crate) const fn refused(error: ForwardError, is_diagnosed: bool, lost: Lost<Key>) -> Self {
         Self { phase: ClientPhase::Refused(error, false), is_diagnosed, lost }
     }
@@ -183,11 +147,6 @@ impl ClientSide {
             | ClientPhase::Collecting(key)
             | ClientPhase::Forwarded(key) => Some(key),
         }
-    }
-
-    /// Whether a refusal says why.
-    pub(crate) const fn is_diagnosed(&self) -> bool {
-        self.is_diagnosed
     }
 
     /// Whether all of the body is received here first, for now.

@@ -12,7 +12,7 @@ use jissoku_server::{SecureListeners, TrustedProxies};
 use crate::policy::configuration::{self, ClientEnd};
 use crate::policy::fields::FieldRules;
 use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
-use crate::policy::routes::Rewrite;
+use crate::policy::routes::{Rewrite, Rule};
 use crate::server_set::{UpstreamGroup, UpstreamOptions};
 use crate::target::Target;
 use crate::{prober, resolver};
@@ -25,22 +25,27 @@ const GATHER_MEMORY: usize = 64 * 1024 * 1024;
 pub struct Gateway {
     pub(crate) upstreams: Vec<Arc<UpstreamGroup>>,
     pub(crate) timeouts: Timeouts,
-    /// The name of this instance in Via.
-    pub(crate) via_name: Box<str>,
+    /// The name of this instance in Via, by which loops are noticed; a random one unless it is set. No
+    /// other gateway that its requests pass may have it.
+    pub via_name: Box<str>,
     /// The listeners whose clients use TLS.
-    pub(crate) secure_listeners: SecureListeners,
+    pub secure_listeners: SecureListeners,
     /// Referred to by [`Forwarding::hedge`].
     pub(crate) hedges: Vec<Hedge>,
     /// Referred to by [`Forwarding::deadline_field`].
     pub(crate) deadline_fields: Vec<Box<str>>,
     /// Referred to by [`Forwarding::edit`].
     pub(crate) edits: Vec<RouteEdit>,
-    /// Clients whose responses say how their requests were forwarded.
-    diagnostics_for: TrustedProxies,
-    /// Bytes of bodies of gathered responses that a worker holds at most.
-    pub(crate) gather_memory: usize,
+    /// The index of what is changed of all requests without routes, and of their responses.
+    pub(crate) common_edit: Option<usize>,
+    /// Clients whose responses say how their requests were forwarded: Proxy-Status (RFC 9209), and
+    /// times of its phases in Server-Timing.
+    pub diagnostics_for: TrustedProxies,
+    /// Bytes of bodies of gathered responses that a worker holds at most. Beyond it, requests are
+    /// refused, and parts that are received fail.
+    pub gather_memory: usize,
     /// Fields of a response of a server, at most.
-    pub(crate) fields_max: u32,
+    pub fields_max: u32,
     /// The threads that check servers and resolve names, which end when this is dropped.
     helpers: OnceLock<Vec<Sender<()>>>,
 }
@@ -82,7 +87,6 @@ pub struct RouteEdit {
 
 impl RouteEdit {
     /// Whether nothing is changed.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rewrite == Rewrite::default() && self.request.is_empty() && self.response.is_empty()
     }
@@ -131,7 +135,6 @@ impl Default for Timeouts {
 
 impl Forwarding {
     /// As without routes.
-    #[must_use]
     pub fn new(upstream: usize, head_ns: u64) -> Self {
         Self {
             upstream,
@@ -149,14 +152,12 @@ impl Forwarding {
 
 impl Gateway {
     /// Forwards all requests to `target`.
-    #[must_use]
     pub fn new(target: Target, timeouts: Timeouts) -> Self {
         let options = UpstreamOptions::new(timeouts.idle_ns);
-        Self::of(vec![UpstreamGroup::single(target, options)], timeouts)
+        Self::of(vec![UpstreamGroup::unnamed(vec![target], options)], timeouts)
     }
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.
-    #[must_use]
     pub fn of(upstreams: Vec<UpstreamGroup>, timeouts: Timeouts) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
         Self {
@@ -167,6 +168,7 @@ impl Gateway {
             hedges: Vec::new(),
             deadline_fields: Vec::new(),
             edits: Vec::new(),
+            common_edit: None,
             diagnostics_for: TrustedProxies::default(),
             gather_memory: GATHER_MEMORY,
             fields_max: RESPONSE_LIMITS.fields_count_max,
@@ -174,63 +176,48 @@ impl Gateway {
         }
     }
 
-    /// With this name in Via, by which loops are noticed, instead of a random one. No other gateway
-    /// that its requests pass may have it.
-    #[must_use]
-    pub fn with_via_name(self, name: &str) -> Self {
-        Self { via_name: name.into(), ..self }
-    }
-
-    /// With these listeners whose clients use TLS.
-    #[must_use]
-    pub fn with_secure_listeners(self, secure_listeners: SecureListeners) -> Self {
-        Self { secure_listeners, ..self }
-    }
-
-    /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
-    #[must_use]
-    pub fn with_hedges(mut self, hedges: &[configuration::Hedge]) -> Self {
-        let shared = |hedge: &configuration::Hedge| Hedge {
-            after: hedge.after,
-            budget: Budget::new(hedge.budget),
+    /// How the requests of a route are forwarded to its upstream.
+    pub fn add_route(
+        &mut self,
+        route: &configuration::Route,
+        rule: &Rule,
+        upstream: usize,
+    ) -> Forwarding {
+        let edit = RouteEdit {
+            rewrite: rule.rewrite.clone().unwrap_or_default(),
+            request: route.request_fields.clone(),
+            response: route.response_fields.clone(),
         };
-        self.hedges = hedges.iter().map(shared).collect();
-        self
+        let deadline_field = route.deadline_field.as_deref();
+        Forwarding {
+            upstream,
+            head_ns: route.head_ns.unwrap_or(self.timeouts.head_ns),
+            try_ns: route.try_ns,
+            retry: route.retry,
+            hedge: route.hedge.map(|hedge| self.add_hedge(hedge)),
+            collect_size: route.collect_size,
+            on_client_end: route.on_client_end,
+            deadline_field: deadline_field.map(|name| push(&mut self.deadline_fields, name.into())),
+            edit: self.add_edit(edit),
+        }
     }
 
-    /// With names of fields for the time that is left, which [`Forwarding::deadline_field`] refers to.
-    #[must_use]
-    pub fn with_deadline_fields(self, names: &[&str]) -> Self {
-        Self { deadline_fields: names.iter().map(|name| (*name).into()).collect(), ..self }
+    pub(crate) fn add_hedge(&mut self, hedge: configuration::Hedge) -> usize {
+        let configuration::Hedge { after, budget } = hedge;
+        push(&mut self.hedges, Hedge { after, budget: Budget::new(budget) })
     }
 
-    /// With changes of messages, which [`Forwarding::edit`] refers to.
-    #[must_use]
-    pub fn with_edits(self, edits: Vec<RouteEdit>) -> Self {
-        Self { edits, ..self }
+    /// Changes all requests and their responses, if there are no routes.
+    pub fn edit_all(&mut self, edit: RouteEdit) {
+        self.common_edit = self.add_edit(edit);
     }
 
-    /// Says in responses to these clients how their requests were forwarded: Proxy-Status
-    /// (RFC 9209), and times of its phases in Server-Timing.
-    #[must_use]
-    pub fn with_diagnostics_for(self, clients: TrustedProxies) -> Self {
-        Self { diagnostics_for: clients, ..self }
+    /// The index for [`Forwarding::edit`], if something is changed.
+    pub fn add_edit(&mut self, edit: RouteEdit) -> Option<usize> {
+        (!edit.is_empty()).then(|| push(&mut self.edits, edit))
     }
 
-    /// Holds bodies of gathered responses of this size at each worker at most. Beyond it, requests are
-    /// refused, and parts that are received fail.
-    #[must_use]
-    pub fn with_gather_memory(self, size: usize) -> Self {
-        Self { gather_memory: size, ..self }
-    }
-
-    /// Takes responses of servers with this many fields, and no more.
-    #[must_use]
-    pub fn with_fields_max(self, fields_max: u32) -> Self {
-        Self { fields_max, ..self }
-    }
-
-    /// Whether responses to a client say that; `None` is one of a Unix socket.
+    /// Whether responses to a client say how its request was forwarded; `None` is one of a Unix socket.
     pub(crate) fn is_diagnosed(&self, client: Option<IpAddr>) -> bool {
         !self.diagnostics_for.is_empty() && self.diagnostics_for.trusts(client)
     }
@@ -250,7 +237,6 @@ impl Gateway {
     }
 
     /// The upstream of this name.
-    #[must_use]
     pub fn upstream(&self, name: &str) -> Option<&UpstreamGroup> {
         self.upstreams.iter().map(|upstream| &**upstream).find(|upstream| upstream.name() == name)
     }
@@ -260,11 +246,17 @@ impl Gateway {
     pub fn take_over(&self, old: &Self) {
         for upstream in &old.upstreams {
             if let Some(next) = self.upstream(upstream.name()) {
-                if next.options.health.is_none() {
+                if next.options.policy.health.is_none() {
                     next.forget_probes();
                 }
                 next.replace(upstream);
             }
         }
     }
+}
+
+/// Returns the index of what is added.
+fn push<T>(all: &mut Vec<T>, one: T) -> usize {
+    all.push(one);
+    all.len() - 1
 }

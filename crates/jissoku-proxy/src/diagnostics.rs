@@ -11,13 +11,13 @@ use jissoku_server::{DynamicResponse, Response};
 #[expect(clippy::struct_field_names, reason = "units end names")]
 pub(crate) struct Phases {
     /// It was to be forwarded.
-    begun_ns: u64,
+    pub(crate) begun_ns: u64,
     /// It got its last connection, which may yet have to be established.
-    connecting_ns: u64,
+    pub(crate) connecting_ns: u64,
     /// Its request was sent there.
     sent_ns: u64,
     /// The head of the response was received.
-    head_ns: u64,
+    pub(crate) head_ns: u64,
 }
 
 impl Phases {
@@ -34,21 +34,6 @@ impl Phases {
     /// The head of the response was received.
     pub(crate) const fn receive_head(&mut self, now_ns: u64) {
         self.head_ns = now_ns;
-    }
-
-    /// When it was to be forwarded.
-    pub(crate) const fn begun_ns(&self) -> u64 {
-        self.begun_ns
-    }
-
-    /// When it got its last connection.
-    pub(crate) const fn connecting_ns(&self) -> u64 {
-        self.connecting_ns
-    }
-
-    /// When the head of the response was received.
-    pub(crate) const fn head_ns(&self) -> u64 {
-        self.head_ns
     }
 
     /// It gets a connection, the first one or another.
@@ -119,7 +104,6 @@ pub(crate) fn lines(
     lines
 }
 
-/// Writes a phase with its duration in milliseconds.
 fn write_phase(name: &str, duration_ns: u64, lines: &mut String) {
     let duration_us = duration_ns / 1000;
     let (whole_ms, rest_us) = (duration_us / 1000, duration_us % 1000);

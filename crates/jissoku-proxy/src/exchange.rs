@@ -34,7 +34,6 @@ const PAUSE_NS: u64 = 1_000_000_000;
 /// A request and its response.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// The connection of the client.
     client: ConnectionId,
     client_state: ClientState,
     /// When something was last sent to the client.
@@ -50,7 +49,6 @@ pub(crate) struct Exchange {
     /// The forwarded head, and the body if it was collected. Kept until the response has begun if
     /// it may be repeated.
     request: Vec<u8>,
-    /// How much of it is the head.
     head_size: usize,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
     upload: Option<Box<Upload>>,
@@ -72,7 +70,6 @@ pub(crate) struct Exchange {
     copy: Option<Key>,
     /// What became of that copy, for the access log.
     hedge: Option<HedgeResult>,
-    /// Whether the copy was put off once.
     is_copy_put_off: bool,
     /// Until when the response is received if it is not used, because another copy of the request was
     /// responded to.
@@ -138,7 +135,6 @@ struct Record {
     malformed: Option<Box<[u8]>>,
 }
 
-/// What is known of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClientState {
     Present,
@@ -148,7 +144,6 @@ pub(crate) enum ClientState {
     Gone,
 }
 
-/// How a response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// With its last byte.
@@ -290,7 +285,6 @@ impl Exchange {
         }
     }
 
-    /// The connection of the client.
     pub(crate) const fn client(&self) -> ConnectionId {
         self.client
     }
@@ -299,7 +293,6 @@ impl Exchange {
         &self.forwarding
     }
 
-    /// The index of its upstream.
     pub(crate) const fn upstream(&self) -> usize {
         self.forwarding.upstream
     }
@@ -308,12 +301,10 @@ impl Exchange {
         self.protocol
     }
 
-    /// Whether the method is HEAD.
     pub(crate) const fn is_head(&self) -> bool {
         self.method.is_head
     }
 
-    /// The connection that serves it.
     pub(crate) const fn connection(&self) -> Option<Key> {
         match self.stage {
             Stage::Served(connection) => Some(connection),

@@ -128,7 +128,6 @@ impl Fault {
     }
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Send the request again, on a new connection to the same server.

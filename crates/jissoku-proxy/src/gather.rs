@@ -16,48 +16,20 @@ use crate::Key;
 use crate::client::Lost;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
-use crate::policy::fan_out::{Collection, Effect, Form, PartError, PartPlan, PartResult, Plan};
+use crate::policy::fan_out::{Collection, Effect, Form, PartError, PartResult, Plan};
 use crate::policy::fields::FieldRules;
 
-use part::error_of;
 pub(crate) use part::{PartRequest, PassedFields, part_request};
 
 /// A route with parts of its own.
 #[derive(Debug)]
 pub struct GatherRoute {
-    plan: Plan,
-    /// How each part is forwarded.
-    forwardings: Vec<Forwarding>,
+    /// Which parts it has.
+    pub plan: Plan,
+    /// How each part is forwarded, in the same order.
+    pub forwardings: Vec<Forwarding>,
     /// What is changed of the fields of responses.
-    fields: FieldRules,
-}
-
-impl GatherRoute {
-    /// `forwardings` has one entry for each part of `plan`, in the same order.
-    #[must_use]
-    pub fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
-        Self { plan, forwardings, fields: FieldRules::default() }
-    }
-
-    /// With these rules for the fields of responses.
-    #[must_use]
-    pub fn with_fields(self, fields: FieldRules) -> Self {
-        Self { fields, ..self }
-    }
-
-    /// The rules for the fields of responses.
-    pub(crate) const fn fields(&self) -> &FieldRules {
-        &self.fields
-    }
-
-    pub(crate) const fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The parts of the plan, each with how it is forwarded.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&PartPlan, &Forwarding)> {
-        self.plan.parts.iter().zip(&self.forwardings)
-    }
+    pub fields: FieldRules,
 }
 
 /// A request of a client that waits for its parts.
@@ -79,7 +51,6 @@ pub(crate) struct Gathering {
     size: u64,
     /// Header lines of the response beside its own.
     lines: Vec<u8>,
-    /// Whether its parts were ended.
     is_ended: bool,
     lost: Lost<LostGathering>,
 }
@@ -107,7 +78,6 @@ impl LostGathering {
     }
 }
 
-/// The exchange of a part.
 #[derive(Debug)]
 enum PartState {
     /// It is to be sent.
@@ -148,7 +118,6 @@ impl Gathering {
         self
     }
 
-    /// The connection of the client.
     pub(crate) const fn client(&self) -> ConnectionId {
         self.client
     }
@@ -211,7 +180,7 @@ impl Gathering {
         let mut effect = Effect::Continues;
         if !body.is_empty() {
             effect = if collection.held() + body.len() > room {
-                collection.on_failure(part, PartError::Shortage, now_ns)
+                collection.on_failure(part, PartError::SHORTAGE, now_ns)
             } else {
                 collection.on_body(&self.route.plan, part, &body, now_ns)
             };
@@ -220,9 +189,11 @@ impl Gathering {
             None => effect,
             Some(Ending::Complete) => collection.on_end(part, now_ns),
             Some(Ending::Truncated) => {
-                collection.on_failure(part, PartError::ResponseIncomplete, now_ns)
+                collection.on_failure(part, PartError::RESPONSE_INCOMPLETE, now_ns)
             }
-            Some(Ending::Failed(_, error)) => collection.on_failure(part, error_of(error), now_ns),
+            Some(Ending::Failed(_, error)) => {
+                collection.on_failure(part, PartError::of(error), now_ns)
+            }
         };
         effect != Effect::Continues
     }

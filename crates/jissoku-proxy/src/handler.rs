@@ -48,7 +48,6 @@ use crate::{Key, Slab};
 #[derive(Debug)]
 pub struct GatewayHandler {
     service: Arc<Gateway>,
-    /// The number of the worker.
     worker: usize,
     exchanges: Slab<Exchange>,
     upstreams: UpstreamConnections,
@@ -90,7 +89,7 @@ impl GatewayHandler {
             .iter()
             .map(|upstream| WorkerUpstream::new(upstream, random.next()))
             .collect();
-        let pool = |upstream: &Arc<UpstreamGroup>| Pool::new(upstream.options.idle_min);
+        let pool = |upstream: &Arc<UpstreamGroup>| Pool::new(upstream.options.policy.idle_min);
         let pools = service.upstreams.iter().map(pool).collect();
         let now_ns = clock::monotonic_ns();
         let fields_max = service.fields_max;
@@ -161,7 +160,9 @@ impl Handler for GatewayHandler {
     }
 
     fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> ClientSide {
-        let forwarding = Forwarding::new(0, self.service.timeouts.head_ns);
+        let service = &self.service;
+        let edit = service.common_edit;
+        let forwarding = Forwarding { edit, ..Forwarding::new(0, service.timeouts.head_ns) };
         self.begin(client, request, forwarding, &Captures::default())
     }
 
@@ -323,12 +324,10 @@ struct Ready {
 }
 
 impl Ready {
-    /// Adds a connection.
     fn push_back(&mut self, connection: ConnectionId) {
         self.connections.push_back(connection);
     }
 
-    /// Adds a connection, if there is one.
     fn extend(&mut self, connection: Option<ConnectionId>) {
         self.connections.extend(connection);
     }
@@ -342,7 +341,6 @@ impl Ready {
         }
     }
 
-    /// The next connection.
     fn pop_front(&mut self) -> Option<ConnectionId> {
         self.connections.pop_front()
     }

@@ -37,11 +37,10 @@ use jissoku_os::slab;
 
 pub use config::{Forwarding, Gateway, RouteEdit, Timeouts};
 pub use gather::GatherRoute;
-pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed, TextWithFields};
+pub use routed::{Content, NoApp, RouteContent, RouteEntry, RouteLimits, Routed, TextWithFields};
 pub use server_set::{ServerEntry, UpstreamGroup, UpstreamOptions};
-pub use target::{Lookup, Resolution, Target, TargetError, resolve};
+pub use target::{Lookup, Resolution, Target, resolve};
 
-/// The kind of a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind;
 

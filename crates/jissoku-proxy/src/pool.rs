@@ -41,7 +41,6 @@ struct Entry {
     since_ns: u64,
 }
 
-/// Connections to one server.
 #[derive(Debug)]
 struct ServerPool {
     endpoint: Arc<Endpoint>,

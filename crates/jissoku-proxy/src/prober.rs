@@ -13,7 +13,7 @@ use jissoku_os::socket::{self, Endpoint};
 use jissoku_server::{TlsFailure, TlsOpening};
 
 use crate::policy::configuration::HealthCheck;
-use crate::policy::health::Probe;
+use crate::policy::health::{Probe, Use};
 use crate::policy::random::Random;
 use crate::server_set::{ServerSet, UpstreamGroup};
 
@@ -23,7 +23,7 @@ const STATUS_LINE_SIZE_MAX: usize = 1024;
 /// Starts the checks of an upstream, if it has some. They end with the returned value, or when
 /// another upstream replaces this one.
 pub(crate) fn start(upstream: &Arc<UpstreamGroup>) -> io::Result<Option<Sender<()>>> {
-    let Some(check) = upstream.options.health.clone() else { return Ok(None) };
+    let Some(check) = upstream.options.policy.health.clone() else { return Ok(None) };
     let (stop, stopped) = channel();
     let upstream = Arc::clone(upstream);
     std::thread::Builder::new().name("health".to_owned()).spawn(move || {
@@ -82,7 +82,7 @@ fn probe_all(
                 }
                 // After each check: what was not said, since there were too many changes, is said then.
                 let is_dead = server.state().is_probed_dead() && !has_passed;
-                if is_dead || server.state().is_used() {
+                if is_dead || server.state().present_use() == Use::Normal {
                     upstream.report_use(server, now_ns, || failed_checks(check, &outcome));
                 }
             };
@@ -96,7 +96,7 @@ fn probe_all(
 fn request(check: &HealthCheck, upstream: &UpstreamGroup) -> Vec<u8> {
     let (path, host) = (&check.path, &upstream.host);
     let line = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jissoku\r\n");
-    if upstream.options.protocol.is_http() {
+    if upstream.options.policy.protocol.is_http() {
         return (line + "Connection: close\r\n\r\n").into_bytes();
     }
     let mut packet = Vec::new();

@@ -14,7 +14,7 @@ use handler::RoutedHandler;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{Handler, Metrics, Progress, RequestHead, Response, Service, WorkerInfo};
 
-pub use content::{Content, RouteContent, TextWithFields};
+pub use content::{Content, RouteContent, RouteEntry, TextWithFields};
 pub use limits::RouteLimits;
 
 /// Serves what the routes name; `A` is the application.
@@ -30,13 +30,11 @@ pub struct NoApp;
 
 impl RouteContent {
     /// With `app` for the routes that name it.
-    #[must_use]
     pub fn with<A: Service>(self: &Arc<Self>, app: A) -> Routed<A> {
         Routed { content: Arc::clone(self), app: Arc::new(app) }
     }
 
     /// Without an application.
-    #[must_use]
     pub fn without_app(self: &Arc<Self>) -> Routed<NoApp> {
         self.with(NoApp)
     }
@@ -60,7 +58,7 @@ impl<A: Service> Service for Routed<A> {
             files.report_to(metrics);
         }
         self.content.gateway.report_to(metrics);
-        for limits in self.content.limits.iter().flatten() {
+        for limits in self.content.routes.iter().flat_map(|route| &route.limits) {
             limits.report_to(metrics);
         }
     }

@@ -18,13 +18,11 @@ use jissoku_server::{
 };
 
 use crate::policy::balance::Balance;
-use crate::policy::configuration::{HashKey, HealthCheck, HostField, Protocol};
+use crate::policy::configuration::{HashKey, Protocol, UpstreamPolicy};
 use crate::policy::fleet::{Fleet, Server, ServerSpec};
 use crate::policy::health::{Admission, HealthPolicy};
-use crate::policy::queue::QueuePolicy;
 use crate::policy::random;
 use crate::policy::retry::{Budget, BudgetPolicy};
-use crate::policy::statuses::Statuses;
 use crate::target::Resolution;
 use crate::target::Target;
 use crate::use_report::UseReports;
@@ -58,34 +56,16 @@ pub struct UpstreamGroup {
 /// How the servers of an upstream are used.
 #[derive(Clone, Debug)]
 pub struct UpstreamOptions {
-    /// How one is chosen.
-    pub balance: Balance,
-    /// What is hashed, if one is chosen by hash.
-    pub hash_key: HashKey,
-    /// When one is ejected.
-    pub ejection: HealthPolicy,
-    /// Where requests wait when all servers are full; `None`: they get 503.
-    pub queue: Option<QueuePolicy>,
-    /// Statuses of responses after which a request may be sent to another server.
-    pub retry_statuses: Statuses,
-    /// How servers are asked whether they serve, if they are.
-    pub health: Option<HealthCheck>,
+    /// How they are chosen, asked and queued for.
+    pub policy: UpstreamPolicy,
     /// How long an unused connection is kept, in nanoseconds.
     pub idle_ns: u64,
-    /// Unused connections to each server that a worker opens before they are needed, 64 at most.
-    pub idle_min: u32,
     /// When and how names of servers are resolved again.
     pub resolution: Resolution,
-    /// What the servers speak.
-    pub protocol: Protocol,
-    /// Which certificates are accepted, if they speak it within TLS.
+    /// Which certificates are accepted, if they speak TLS.
     pub tls: Option<TlsClient>,
     /// The name of their certificates, instead of that of each.
     pub tls_name: Option<TlsName>,
-    /// The Host of requests.
-    pub host: HostField,
-    /// Whether requests have Via (RFC 9110 section 7.6.3).
-    pub has_via: bool,
 }
 
 /// A server of the configuration.
@@ -137,10 +117,10 @@ impl ServerSet {
 impl UpstreamOptions {
     /// Key for hash balancing; 0 otherwise.
     pub(crate) fn hash_of(&self, (head, bytes): (&Head, &[u8]), client: Option<SocketAddr>) -> u64 {
-        if self.balance != Balance::Hash {
+        if self.policy.balance != Balance::Hash {
             return 0;
         }
-        let field = match &self.hash_key {
+        let field = match &self.policy.hash_key {
             HashKey::Target => return random::hash(head.path_and_query(bytes)),
             HashKey::Address => None,
             HashKey::Field(wanted) => head
@@ -167,56 +147,31 @@ impl UpstreamOptions {
     /// Whether a response with this status is a failure of its server: if it says that a server is
     /// not there, or asks to retry, and the statuses that pass the checks are given without it.
     pub(crate) fn is_failure(&self, status: u16) -> bool {
-        let given = self.health.as_ref().and_then(|check| check.statuses);
-        let is_outage = (502..=504).contains(&status) || self.retry_statuses.contains(status);
+        let given = self.policy.health.as_ref().and_then(|check| check.statuses);
+        let is_outage =
+            (502..=504).contains(&status) || self.policy.retry_statuses.contains(status);
         is_outage && given.is_some_and(|statuses| !statuses.contains(status))
     }
 
     /// The options of an upstream for which nothing else is configured.
-    #[must_use]
     pub fn new(idle_ns: u64) -> Self {
-        let (balance, ejection) = (Balance::default(), HealthPolicy::default());
-        let resolution = Resolution::DEFAULT;
-        Self {
-            balance,
-            hash_key: HashKey::default(),
-            ejection,
-            queue: None,
-            retry_statuses: Statuses::NONE,
-            health: None,
-            idle_ns,
-            idle_min: 0,
-            resolution,
-            protocol: Protocol::Http,
-            tls: None,
-            tls_name: None,
-            host: HostField::Client,
-            has_via: true,
-        }
+        let (policy, resolution) = (UpstreamPolicy::default(), Resolution::DEFAULT);
+        Self { policy, idle_ns, resolution, tls: None, tls_name: None }
     }
 }
 
 impl UpstreamGroup {
-    /// One server, or all addresses of a name, without a limit on its requests.
-    #[must_use]
-    pub fn single(target: Target, options: UpstreamOptions) -> Self {
-        Self::unnamed(vec![target], options)
-    }
-
     /// Servers of equal weight without a limit on their requests. The first one is for requests
     /// without Host, and says what all of them speak.
-    #[must_use]
-    pub fn unnamed(targets: Vec<Target>, options: UpstreamOptions) -> Self {
+    pub fn unnamed(targets: Vec<Target>, mut options: UpstreamOptions) -> Self {
         let host = targets.first().map(|target| target.host.clone()).unwrap_or_default();
-        let protocol = targets.first().map_or(Protocol::Http, |target| target.protocol);
-        let options = UpstreamOptions { protocol, ..options };
+        options.policy.protocol = targets.first().map_or(Protocol::Http, |it| it.protocol);
         let entry = |target| ServerEntry { target, weight: 1, in_flight_max: u32::MAX };
         Self::new(("", &host), targets.into_iter().map(entry).collect(), options, None)
     }
 
     /// Several servers. `host` is for requests that do not have the Host of their client. What is known of servers of `previous`,
     /// the upstream of this name before a reload, is kept.
-    #[must_use]
     pub fn new(
         (name, host): (&str, &str),
         servers: Vec<ServerEntry>,
@@ -224,7 +179,7 @@ impl UpstreamGroup {
         previous: Option<&Self>,
     ) -> Self {
         let known = previous.map(Self::servers);
-        let set = Arc::new(ServerSet::new(&servers, options.ejection, known.as_deref()));
+        let set = Arc::new(ServerSet::new(&servers, options.policy.ejection, known.as_deref()));
         Self {
             name: name.into(),
             host: host.into(),
@@ -288,8 +243,8 @@ impl UpstreamGroup {
         (self.options.resolution.report)(&sentence);
     }
 
-    /// Reports that a server is used again, or not any more and `why`, unless that is known or there
-    /// were too many changes.
+    /// Reports how a server is used from now on, and `why` if not as usual, unless that is known or
+    /// there were too many changes.
     pub(crate) fn report_use(&self, server: &Server, now_ns: u64, why: impl FnOnce() -> String) {
         if let Some(sentence) = self.use_reports.sentence(server, now_ns, why) {
             let label = self.label();
@@ -307,7 +262,6 @@ impl UpstreamGroup {
     }
 
     /// By which it is recognised at a reload.
-    #[must_use]
     pub const fn name(&self) -> &str {
         &self.name
     }
@@ -325,7 +279,7 @@ impl UpstreamGroup {
         if self.is_replaced() {
             return false;
         }
-        let set = ServerSet::new(entries, self.options.ejection, Some(&published.set));
+        let set = ServerSet::new(entries, self.options.policy.ejection, Some(&published.set));
         self.publish(&mut published, Arc::new(set));
         true
     }
@@ -359,7 +313,6 @@ impl UpstreamGroup {
         self.is_replaced.load(Ordering::Acquire)
     }
 
-    /// The present servers.
     pub(crate) fn servers(&self) -> Arc<ServerSet> {
         Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner).set)
     }

@@ -1,7 +1,6 @@
 //! The address of an upstream server, as the user writes it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -26,40 +25,15 @@ pub struct Target {
     /// Host and port, if the host is a name.
     pub(crate) name: Option<Box<str>>,
     /// What the server speaks.
-    pub(crate) protocol: Protocol,
+    pub protocol: Protocol,
     /// The name of its certificate, if it has TLS and is not a Unix socket.
     pub(crate) tls_name: Option<TlsName>,
     /// What is put before the paths of requests: nothing, or a path without a final slash.
-    pub(crate) prefix: Box<str>,
+    pub prefix: Box<str>,
 }
-
-/// Not the address of an upstream server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetError(String);
-
-impl fmt::Display for TargetError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TargetError {}
 
 impl Target {
-    /// What the server speaks.
-    #[must_use]
-    pub const fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
-    /// The path of the URL without a final slash, which is to be put before those of requests.
-    #[must_use]
-    pub fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     /// Whether it has the address of a Unix socket, which has no name of a host.
-    #[must_use]
     pub fn is_unix(&self) -> bool {
         self.endpoints.iter().any(|endpoint| matches!(**endpoint, Endpoint::Unix(_)))
     }
@@ -69,21 +43,21 @@ impl Target {
     ///
     /// # Errors
     /// The name cannot be resolved.
-    pub fn of_server(text: &str, protocol: Protocol) -> Result<Self, TargetError> {
+    pub fn of_server(text: &str, protocol: Protocol) -> Result<Self, String> {
         let scheme = if protocol.has_tls() { "https" } else { "http" };
         let is_unix = text.starts_with("unix:");
         let url = if is_unix { text.to_owned() } else { format!("{scheme}://{text}") };
-        url.parse().map_err(|_| TargetError(format!("{text}: this host cannot be resolved")))
+        url.parse().map_err(|_| format!("{text}: this host cannot be resolved"))
     }
 }
 
 impl FromStr for Target {
-    type Err = TargetError;
+    type Err = String;
 
     /// Parses `http[s]://HOST[:PORT][/PATH]` or `unix:PATH`, and for the uwsgi protocol
     /// `uwsgi://HOST:PORT[/PATH]` or `uwsgi+unix:PATH`. The name of a host is resolved.
-    fn from_str(text: &str) -> Result<Self, TargetError> {
-        let refuse = |why: &str| Err(TargetError(format!("{text}: {why}")));
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = |why: &str| Err(format!("{text}: {why}"));
         let unix = find_scheme(text, ["unix:", "uwsgi+unix:"]);
         if let Some((path, protocol)) = unix {
             if path.is_empty() {
@@ -245,7 +219,7 @@ mod tests {
             "httpunix:/run/app.sock",
         ];
         for wrong in wrong {
-            let error = wrong.parse::<Target>().expect_err("it is no address").to_string();
+            let error = wrong.parse::<Target>().expect_err("it is no address");
             assert!(error.starts_with(wrong), "{error}");
         }
     }

@@ -45,7 +45,6 @@ impl Upload {
         Self { bytes, framing, is_ended: false, is_stopped: false, awaits_continue }
     }
 
-    /// Adds a part.
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.awaits_continue = false;
         if !self.is_receiving() || part.is_empty() {
@@ -84,7 +83,6 @@ impl Upload {
         self.awaits_continue = false;
     }
 
-    /// Takes what is to be sent.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -154,11 +152,9 @@ const REUSED_SIZE_MAX: usize = 4096;
 
 /// Where a response to a client is written.
 pub(crate) trait ResponseSink {
-    /// Adds bytes.
     fn append(&mut self, bytes: &[u8]);
     /// Moves the bytes from `start` on, and drops those before.
     fn append_from(&mut self, start: usize, bytes: &mut Vec<u8>);
-    /// The value of Date.
     fn date(&self) -> [u8; date::SIZE];
     /// The header line with the id of the request, if it has one.
     fn request_id(&self) -> Option<Arc<[u8]>> {
@@ -180,12 +176,23 @@ pub(crate) trait ResponseSink {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResponseEdit {
     /// Those of the route, if it has some.
-    pub(crate) rules: Option<Rc<FieldRules>>,
-    /// The header lines that are added.
-    pub(crate) lines: Vec<u8>,
+    rules: Option<Rc<FieldRules>>,
+    /// The header lines that are added, if they depend on the request.
+    own_lines: Vec<u8>,
 }
 
 impl ResponseEdit {
+    /// `own_lines` are those that the rules add, unless they are the same for each request.
+    pub(crate) const fn new(rules: Rc<FieldRules>, own_lines: Vec<u8>) -> Self {
+        Self { rules: Some(rules), own_lines }
+    }
+
+    /// The header lines that are added.
+    fn lines(&self) -> &[u8] {
+        let constant = self.rules.as_ref().and_then(|rules| rules.constant());
+        constant.map_or(self.own_lines.as_slice(), str::as_bytes)
+    }
+
     /// The header lines that are added to a response that is made here, which has a type and perhaps
     /// Retry-After of its own.
     pub(crate) fn lines_of_errors(&self) -> String {
@@ -193,7 +200,7 @@ impl ResponseEdit {
             let name = line.split(':').next().unwrap_or_default();
             ["content-type", "retry-after"].iter().any(|own| name.eq_ignore_ascii_case(own))
         };
-        let lines = String::from_utf8_lossy(&self.lines);
+        let lines = String::from_utf8_lossy(self.lines());
         lines.split_inclusive('\n').filter(|line| !is_own(line)).collect()
     }
 
@@ -210,10 +217,11 @@ impl ResponseEdit {
         output: &mut Vec<u8>,
     ) -> usize {
         let size = write_response_head(head, bytes, framing, self.removed(), output);
-        if !self.lines.is_empty() {
+        let lines = self.lines();
+        if !lines.is_empty() {
             // Before the empty line.
             output.truncate(output.len() - 2);
-            output.extend_from_slice(&self.lines);
+            output.extend_from_slice(lines);
             output.extend_from_slice(b"\r\n");
         }
         size
@@ -236,7 +244,6 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Writes an interim response.
     pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
         self.has_interim = true;
         write_response_head(head, bytes, ClientFraming::AsReceived, None, &mut self.bytes);
@@ -255,7 +262,7 @@ impl Output {
             self.bytes = request;
             self.bytes.clear();
         }
-        self.bytes.reserve(bytes.len() + edit.lines.len() + ADDED_SIZE);
+        self.bytes.reserve(bytes.len() + edit.lines().len() + ADDED_SIZE);
         let start = self.bytes.len();
         let line_size = edit.write_head(head, bytes, framing, &mut self.bytes);
         self.fields_at = Some(start + line_size);
@@ -287,7 +294,6 @@ impl Output {
         }
     }
 
-    /// Adds a part of the body.
     pub(crate) fn write_body(&mut self, part: &[u8]) {
         if matches!(self.framing, Some(ClientFraming::Chunked | ClientFraming::ChunkedWithTrailers))
         {
@@ -359,7 +365,6 @@ impl Output {
         )
     }
 
-    /// Takes all bytes.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

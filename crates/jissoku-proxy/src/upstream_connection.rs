@@ -49,7 +49,6 @@ pub(crate) struct UpstreamConnection {
     kept_ns: Option<u64>,
 }
 
-/// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It is being opened for an exchange.
@@ -98,7 +97,6 @@ pub(crate) enum Outcome {
 }
 
 impl Phase {
-    /// The exchange that is served.
     const fn exchange(self) -> Option<Key> {
         match self {
             Self::Connecting(exchange)
@@ -152,7 +150,6 @@ impl UpstreamConnection {
         self.phase
     }
 
-    /// The exchange that it serves.
     pub(crate) const fn exchange(&self) -> Option<Key> {
         self.phase.exchange()
     }
@@ -187,7 +184,6 @@ impl UpstreamConnection {
 pub(crate) struct UpstreamConnections {
     slab: Slab<UpstreamConnection>,
     timers: Timers<Key>,
-    /// The pool of each upstream.
     pools: Vec<Pool>,
     /// Maximum number of fields of a response.
     fields_max: u32,

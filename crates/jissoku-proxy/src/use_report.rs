@@ -1,10 +1,11 @@
-//! Reports that a server is not used any more, and that it is used again.
+//! Reports that a server is not used any more, or is used although it fails; and that this has ended.
 
 #![expect(clippy::disallowed_types, reason = "locked when a server changes, not for each request")]
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::policy::fleet::Server;
+use crate::policy::health::Use;
 
 /// Changes of one server that are reported within [`WINDOW_NS`] at most.
 const CHANGES_MAX: u32 = 6;
@@ -25,8 +26,8 @@ struct Recent {
 }
 
 impl UseReports {
-    /// That a server is used again, or not any more and `why`; `None` if that was said last, or there
-    /// were too many changes: then it is said later, if it still holds when it is asked for again.
+    /// How a server is used from now on, and `why` if not as usual; `None` if that was said last, or
+    /// there were too many changes: then it is said later, if it still holds when it is asked for again.
     pub(crate) fn sentence(
         &self,
         server: &Server,
@@ -39,10 +40,14 @@ impl UseReports {
         }
         let is_last = self.is_last(server.endpoint(), now_ns)?;
         let endpoint = server.endpoint();
-        let sentence = if state.take_change()? {
-            format!("server {endpoint} is used again")
-        } else {
-            format!("server {endpoint} is not used any more: {}", why())
+        let sentence = match state.take_change()? {
+            (Use::Failing, Use::Normal) => format!("server {endpoint} responds again"),
+            (_, Use::Normal) => format!("server {endpoint} is used again"),
+            (_, Use::Failing) => format!(
+                "server {endpoint} stays in use, because no other can replace it, although {}",
+                why()
+            ),
+            (_, Use::Not) => format!("server {endpoint} is not used any more: {}", why()),
         };
         let more = "; it changes often: no further report within a minute";
         Some(if is_last { sentence + more } else { sentence })
@@ -65,7 +70,31 @@ impl UseReports {
 mod tests {
     use super::*;
     use crate::policy::fleet::{Fleet, ServerSpec};
-    use crate::policy::health::HealthPolicy;
+    use crate::policy::health::{Admission, HealthPolicy, Outcome};
+
+    fn finish(fleet: &Fleet, outcome: Outcome) -> bool {
+        let lease = fleet.acquire(0, Admission::Serving, 1).expect("it has room");
+        fleet.finish(lease, outcome, 1)
+    }
+
+    #[test]
+    fn the_only_server_is_used_although_it_fails_and_that_is_reported() {
+        let spec = ServerSpec { endpoint: "a:1".to_owned(), weight: 1, in_flight_max: 9 };
+        let fleet = Fleet::new(vec![spec], HealthPolicy::default());
+        let (server, reports) = (&fleet.servers()[0], UseReports::default());
+        let said = || reports.sentence(server, 1, || "its requests fail".to_owned());
+        let failing = "server a:1 stays in use, because no other can replace it, although its \
+                       requests fail";
+        assert!(finish(&fleet, Outcome::Refused) && !finish(&fleet, Outcome::Refused));
+        assert_eq!((said().as_deref(), said()), (Some(failing), None));
+        assert!(!finish(&fleet, Outcome::Failure) && finish(&fleet, Outcome::Success));
+        assert_eq!((said().as_deref(), said()), (Some("server a:1 responds again"), None));
+        // One that does not refuse has to fail as often as would eject it.
+        let failures = HealthPolicy::default().failures;
+        let changes = (0..failures).map(|_| finish(&fleet, Outcome::Failure));
+        assert_eq!(changes.filter(|is_change| *is_change).count(), 1);
+        assert_eq!(said().as_deref(), Some(failing));
+    }
 
     #[test]
     fn each_change_is_reported_once_and_few_within_a_minute() {

@@ -40,8 +40,8 @@ impl WorkerUpstream {
             endpoints: own_endpoints(&set.endpoints, &[]),
             tls_names: set.tls_names.clone(),
             version,
-            chooser: Chooser::new(upstream.options.balance, seed),
-            queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
+            chooser: Chooser::new(upstream.options.policy.balance, seed),
+            queue: WaitQueue::new(upstream.options.policy.queue.unwrap_or(NO_QUEUE)),
         }
     }
 
@@ -121,8 +121,8 @@ impl WorkerUpstream {
         })
     }
 
-    /// Gives a request's place at its server back. Returns the server if it was ejected, or its
-    /// ejection prolonged or ended.
+    /// Gives a request's place at its server back. Returns the server if there may be something
+    /// to report about how it is used.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) -> Option<&Server> {
         let index = lease.index();
         let has_changed = self.fleet.finish(lease, outcome, now_ns);

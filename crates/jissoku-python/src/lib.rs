@@ -1,6 +1,8 @@
 //! The extension module through which Python runs the native commands.
 
+mod charts;
 mod load_run;
+mod store;
 mod thread_server;
 
 use jissoku_apps::{AppSpec, AsgiOptions, Interface, Lifespan, LoadError, Preparation, ServerInfo};
@@ -52,6 +54,7 @@ fn load_app(request: &AppRequest) -> Result<DynService, AppError> {
     let preparation =
         Preparation { directory: working_directory, variables, log_config, log_level };
     let spec = AppSpec { module, attribute, arguments, directory, is_factory, preparation };
+    jissoku_apps::name_verb(jissoku_cli::verb());
     // Stacks on standard error after a crash, and when a worker hangs.
     Python::attach(|python| {
         // Without a standard error there is nowhere to write to.
@@ -102,10 +105,13 @@ fn floor_sources() -> &'static [u8] {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("__build__", jissoku_cli::BUILD)?;
+    module.add_function(wrap_pyfunction!(charts::chart, module)?)?;
+    module.add_function(wrap_pyfunction!(charts::chart_style_sheet, module)?)?;
     module.add_function(wrap_pyfunction!(flame_graph, module)?)?;
     module.add_function(wrap_pyfunction!(floor_sources, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_app, module)?)?;
     module.add_class::<LoadRun>()?;
+    module.add_class::<store::Store>()?;
     module.add_class::<ThreadServer>()
 }

@@ -37,8 +37,7 @@ impl ThreadServer {
         let mut limits = Limits { stop_idle_ns: 0, ..Limits::APPLICATION };
         limits.request.body_size_max = body_size_max;
         let settings = Settings { limits, ..Settings::new(Endpoint::Tcp(endpoint)) };
-        let server =
-            Server::listen(settings).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let server = Server::listen(settings).map_err(PyOSError::new_err)?;
         let listeners = server.endpoints();
         let Some(&Endpoint::Tcp(address)) = listeners.first() else {
             server.close();

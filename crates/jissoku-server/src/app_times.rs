@@ -31,7 +31,6 @@ pub struct AppClock {
 
 impl AppClock {
     /// Starts when the last byte of the request was received.
-    #[must_use]
     pub const fn new(received_ns: u64) -> Self {
         let times = AppTimes { queue_ns: 0, app_ns: 0, write_ns: 0 };
         Self { times, mark_ns: received_ns, has_begun: false }
@@ -53,7 +52,6 @@ impl AppClock {
     }
 
     /// The times so far.
-    #[must_use]
     pub const fn times(&self) -> AppTimes {
         self.times
     }

@@ -82,7 +82,6 @@ impl From<&ClientIdentity<'_>> for OwnedIdentity {
 
 impl OwnedIdentity {
     /// The same, borrowed.
-    #[must_use]
     pub fn as_identity(&self) -> ClientIdentity<'_> {
         ClientIdentity {
             host: self.host.as_deref(),

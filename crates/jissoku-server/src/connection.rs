@@ -165,7 +165,7 @@ impl<H: Handler> Connection<H> {
 
     /// The output is sent and the connection is to be closed, but bytes of the client are unread.
     pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Action {
-        if !self.permit.is_over_limit && self.state.is_closed() {
+        if !self.permit.is_over_limit && self.state.may_linger() {
             self.discard_behind(0, context);
         }
         self.state.next()
@@ -439,7 +439,7 @@ impl<H: Handler> Connection<H> {
     /// answered. A close with unread input would reset the connection, and could discard the
     /// response: it lingers.
     fn discard(&mut self, size: u64, context: &mut WorkerContext<H>) {
-        if size > 0 && self.state.is_closed() {
+        if size > 0 && self.state.may_linger() {
             self.discard_behind(0, context);
         }
         self.state.discard(size, context.limits.linger_size_max);
@@ -467,7 +467,7 @@ impl<H: Handler> Connection<H> {
             // What was received long ago is no pause.
             self.state.receive(context.now_ns);
         } else {
-            self.state.close();
+            self.state.cut();
         }
     }
 }

@@ -31,7 +31,6 @@ pub(crate) struct ConnectionLimiter {
 pub(crate) struct Permit {
     /// Its counters in the two tables.
     counters: Option<[u16; 2]>,
-    /// Whether it is over a limit.
     pub(crate) is_over_limit: bool,
 }
 

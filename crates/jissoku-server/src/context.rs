@@ -30,7 +30,6 @@ pub(crate) struct WorkerContext<H> {
     /// Reusable buffer for decrypted input.
     pub(crate) decrypted: Vec<u8>,
     pub(crate) early: EarlyState,
-    /// Open connections over a limit.
     pub(crate) over_limit_open: usize,
     /// Connections that discard input.
     pub(crate) lingering: usize,

@@ -12,15 +12,13 @@ mod mime;
 mod negotiate;
 mod path;
 mod representation;
-mod rule;
 mod shared_cache;
 mod worker_cache;
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use jissoku_http::Method;
@@ -32,10 +30,10 @@ use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerIn
 use crate::metrics::{Counter, Metrics, ShardHandle};
 use crate::response::{DynamicResponse, Response};
 use entry::{CacheEntry, CacheRef, EntryKind};
+pub use jissoku_http::name_rule::{FieldRule, Rule};
 use load::Loader;
 pub use load::Options;
 use negotiate::{FileRequest, ResponseKind};
-pub use rule::{FieldRule, Rule};
 use shared_cache::SharedCache;
 use worker_cache::WorkerCache;
 
@@ -45,7 +43,6 @@ pub struct Files {
     loader: Loader,
     store: SharedCache,
     revalidate_ns: u64,
-    /// The path of the 404 page.
     not_found_path: Option<Vec<u8>>,
     /// Whether responses other than of files have fields by name.
     has_fields: bool,
@@ -64,35 +61,6 @@ pub struct FilesHandler {
 #[derive(Debug)]
 pub struct FileResponse(ResponseKind);
 
-/// A directory that cannot be served.
-#[derive(Debug)]
-pub enum FilesError {
-    /// It cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// The 404 page does not exist.
-    NoSuchPage(String),
-    /// There is no page to serve for paths that name no file.
-    NoIndex(PathBuf),
-}
-
-impl fmt::Display for FilesError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(path, error) => {
-                write!(formatter, "cannot read {}: {error}", path.display())
-            }
-            Self::NoSuchPage(name) => {
-                write!(formatter, "the page for --not-found does not exist: {name}")
-            }
-            Self::NoIndex(path) => {
-                write!(formatter, "--spa needs {}", path.join("index.html").display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for FilesError {}
-
 /// How often a lookup is repeated because another worker updated the entry, before the own result
 /// is used.
 const LOOKUPS_MAX: usize = 3;
@@ -106,10 +74,10 @@ impl Files {
     /// Opens `root` for serving: a directory, or a file, which is served at `/` and by its name.
     ///
     /// # Errors
-    /// It cannot be read, or the 404 page or that of an application does not exist.
-    pub fn open(root: &Path, options: Options) -> Result<Self, FilesError> {
-        let unreadable = |error| FilesError::Unreadable(root.to_owned(), error);
-        let (folder, file) = open_root(root, options.links).map_err(unreadable)?;
+    /// It cannot be read, or the 404 page or that of an application does not exist: one sentence.
+    pub fn open(root: &Path, options: Options) -> Result<Self, String> {
+        let (folder, file) = open_root(root, options.links)
+            .map_err(|error| format!("cannot read {}: {error}", root.display()))?;
         let is_spa = options.is_spa;
         let files = Self {
             store: SharedCache::new(options.cache_size),
@@ -128,11 +96,12 @@ impl Files {
         };
         let has_page = |path| files.page_entry(path, &ShardHandle::default(), 0).is_some();
         if is_spa && !has_page(SPA_PATH) {
-            return Err(FilesError::NoIndex(root.to_owned()));
+            return Err(format!("--spa needs {}", root.join("index.html").display()));
         }
         match &files.not_found_path {
             Some(path) if !has_page(path) => {
-                Err(FilesError::NoSuchPage(String::from_utf8_lossy(path).into_owned()))
+                let page = String::from_utf8_lossy(path);
+                Err(format!("the page for --not-found does not exist: {page}"))
             }
             _ => Ok(files),
         }
@@ -247,7 +216,6 @@ impl Files {
         looked.map_or(CacheLookup::Busy, CacheLookup::Found)
     }
 
-    /// The 404 response.
     #[cold]
     fn not_found_kind(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
         let fields =
@@ -401,7 +369,6 @@ const fn vary(is_spa: bool) -> &'static str {
     if is_spa { "Vary: Accept\r\n" } else { "" }
 }
 
-/// The result of a lookup.
 enum CacheLookup {
     Found(Arc<CacheEntry>),
     /// An invalid or hidden path.

@@ -20,7 +20,6 @@ pub struct Fixed {
 
 impl Fixed {
     /// Responds to every method on every path with `text`.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let fields = Self::fields(text);
         let (response, large) = if text.len() < SHARED_SIZE_MIN {
@@ -32,7 +31,6 @@ impl Fixed {
     }
 
     /// The header lines of a text.
-    #[must_use]
     pub const fn fields(text: &str) -> &'static str {
         if text.is_ascii() {
             "Content-Type: text/plain\r\n"

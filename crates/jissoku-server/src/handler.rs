@@ -80,6 +80,16 @@ pub trait Handler: Debug + 'static {
         head: &RequestHead<'_>,
     ) -> Self::Request;
 
+    /// As [`Handler::on_head`], of a request that a table of routes leaves to this handler.
+    fn on_routed_head(
+        &mut self,
+        connection: &mut Self::Connection,
+        head: &RequestHead<'_>,
+        _route: &RouteMatch<'_>,
+    ) -> Self::Request {
+        self.on_head(connection, head)
+    }
+
     /// The limit of the body of a request, besides that of all; beyond it 413, and
     /// [`Handler::on_abandon`]. Called once for each request that has a body, after its head.
     fn body_size_max(&self, _request: &Self::Request) -> Option<u64> {
@@ -349,16 +359,23 @@ pub struct RequestHead<'a> {
     pub request_id: Option<&'a Arc<[u8]>>,
 }
 
+/// What the route of a request says to its handler.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteMatch<'a> {
+    /// Which part of the handler it names.
+    pub part: usize,
+    /// The variables of its path, by name, as they are written in the path.
+    pub variables: &'a [(&'a str, &'a [u8])],
+}
+
 impl<'a> RequestHead<'a> {
     /// The method.
-    #[must_use]
     #[inline]
     pub const fn method(&self) -> Method {
         self.head.method
     }
 
     /// The raw path, and the query with its question mark or nothing.
-    #[must_use]
     #[inline]
     pub fn path_and_query(&self) -> (&'a [u8], &'a [u8]) {
         let both = self.head.path_and_query(self.bytes);
@@ -367,7 +384,6 @@ impl<'a> RequestHead<'a> {
     }
 
     /// The header fields in order, as name and value.
-    #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         self.head.fields(self.bytes)
     }

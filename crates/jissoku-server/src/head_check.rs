@@ -8,7 +8,6 @@ use jissoku_http::Head;
 
 use crate::tls::{CertificateIndex, Certificates};
 
-/// The usual port of `https`.
 const HTTPS_PORT: u16 = 443;
 
 /// Which requests of a connection the handler gets.

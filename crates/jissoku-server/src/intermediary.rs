@@ -78,7 +78,6 @@ impl Intermediary {
         matches!(self.naming, Naming::ByRequest)
     }
 
-    /// Whether a header of the PROXY protocol is awaited.
     pub(crate) const fn awaits_proxy_header(&self) -> bool {
         self.proxy_header.is_some()
     }

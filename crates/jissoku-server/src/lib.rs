@@ -46,13 +46,11 @@ pub use app_times::{AppClock, AppTimes};
 pub use client_identity::{ClientIdentity, OwnedIdentity};
 pub use dyn_service::{DynService, RunThere};
 pub use early_output::EarlyOutput;
-pub use files::{
-    FieldRule, FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule,
-};
+pub use files::{FieldRule, FileResponse, Files, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
 pub use handler::{
     AbandonReason, Background, BodyFlow, EventLoop, ForeignLoop, Handler, Iteration, Outbound,
-    Progress, RequestHead, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
+    Progress, RequestHead, RouteMatch, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 pub use hang_watch::HangWatch;
 pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
@@ -62,24 +60,20 @@ pub use limits::Limits;
 pub use listener_options::{Encryption, ListenerOptions, Protocol, SecureListeners};
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedAnomalies,
-    ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
+    ForwardedOutcome, HedgeResult, LogEnd, LogFormat, LogRecord, LogSink,
 };
 pub use metrics::{
-    Metrics, RouteCounter, RouteCounters, UpstreamCounter, UpstreamCounters, UpstreamServer,
-    UpstreamState,
+    Metrics, RouteCounter, RouteCounters, StoreCounts, StoreSample, UpstreamCounter,
+    UpstreamCounters, UpstreamServer, UpstreamState,
 };
 pub use metrics_page::MetricsPage;
 pub use request_id::{RequestIdName, has_field_of, name_and_value};
-pub use response::{BodyPart, DynamicResponse, Response};
-pub use server::{
-    ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,
-};
+pub use response::{BodyPart, DynamicResponse, PartFraming, Response};
+pub use server::{RunningServer, Server, ServerEvent, SignalSet, Sockets};
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
-pub use tls::{CertificateFiles, Tls, TlsError};
-pub use tls_client::{
-    CertificateFault, TlsClient, TlsClientError, TlsFailure, TlsName, TlsOpening,
-};
-pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
+pub use tls::{CertificateFiles, Tls};
+pub use tls_client::{CertificateFault, TlsClient, TlsFailure, TlsName, TlsOpening};
+pub use trusted_proxies::TrustedProxies;
 pub use worker_message::ParentPipe;
 pub use worker_process::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};

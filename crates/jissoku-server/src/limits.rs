@@ -97,7 +97,6 @@ impl Limits {
     };
 
     /// Whether `size` bytes in `elapsed_ns` are below the minimum rate.
-    #[must_use]
     pub const fn is_too_slow(&self, size: u64, elapsed_ns: u64) -> bool {
         let counted_ns = elapsed_ns.saturating_sub(self.pace_grace_ns);
         size < self.size_at_pace(counted_ns)

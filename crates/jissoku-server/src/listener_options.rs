@@ -44,12 +44,10 @@ pub struct ListenerOptions {
 
 impl ListenerOptions {
     /// Whether the listener at `endpoint` uses TLS, if the server has a certificate.
-    #[must_use]
     pub const fn use_tls(self, endpoint: &Endpoint) -> bool {
         matches!((self.encryption, endpoint), (Encryption::WithCertificate, Endpoint::Tcp(_)))
     }
 
-    /// Whether its peers are intermediaries.
     fn are_of_intermediaries(self) -> bool {
         self.protocol != Protocol::Http || self.has_proxy_header
     }
@@ -61,7 +59,6 @@ pub struct SecureListeners(Arc<[bool]>);
 
 impl SecureListeners {
     /// Whether the clients of a listener use TLS.
-    #[must_use]
     pub fn has(&self, listener: usize) -> bool {
         self.0.get(listener).copied().unwrap_or(false)
     }
@@ -73,7 +70,6 @@ impl FromIterator<bool> for SecureListeners {
     }
 }
 
-/// Which connections are those of intermediaries.
 #[derive(Debug)]
 pub(crate) struct Intermediaries {
     /// By the index of the endpoint; empty if all have the default.

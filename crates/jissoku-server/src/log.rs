@@ -11,15 +11,14 @@ mod record;
 mod recorder;
 mod writer;
 
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-pub use format::{LogFormat, LogFormatError};
+pub use format::LogFormat;
 pub use forwarded::{Anomalies as ForwardedAnomalies, Forwarded, ForwardedOutcome, HedgeResult};
 pub(crate) use record::LogEntry;
 pub use record::LogRecord;
@@ -29,21 +28,6 @@ pub use writer::{DroppedRecords, ErrorReporter};
 
 /// Capacity of the channel to the writer, in batches of all workers.
 const CHANNEL_SIZE: usize = 256;
-
-/// A log file that cannot be opened.
-#[derive(Debug)]
-pub struct LogError {
-    path: PathBuf,
-    error: io::Error,
-}
-
-impl fmt::Display for LogError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "cannot write the access log {}: {}", self.path.display(), self.error)
-    }
-}
-
-impl std::error::Error for LogError {}
 
 /// An access log and its thread. [`AccessLog::finish`] has to be called once the workers have
 /// ended.
@@ -64,24 +48,18 @@ pub struct LogSink {
 
 impl AccessLog {
     /// Appends to the file `path`, or writes to standard output for `-`; errors go to `report`.
+    /// Dropped records are added to those of other logs.
     ///
     /// # Errors
-    /// The file cannot be opened or the thread cannot be created.
-    pub fn open(path: &Path, format: LogFormat, report: ErrorReporter) -> Result<Self, LogError> {
-        Self::open_after(path, format, report, &Arc::default())
-    }
-
-    /// As [`AccessLog::open`]; dropped records are added to those of other logs.
-    ///
-    /// # Errors
-    /// As [`AccessLog::open`].
-    pub fn open_after(
+    /// The file cannot be opened or the thread cannot be created: one sentence.
+    pub fn open(
         path: &Path,
         format: LogFormat,
         report: ErrorReporter,
         dropped: &Arc<DroppedRecords>,
-    ) -> Result<Self, LogError> {
-        let reject = |error| LogError { path: path.to_owned(), error };
+    ) -> Result<Self, String> {
+        let reject =
+            |error: io::Error| format!("cannot write the access log {}: {error}", path.display());
         let destination = if path.as_os_str() == "-" {
             Destination::Stdout(io::stdout())
         } else {
@@ -115,7 +93,6 @@ impl AccessLog {
     }
 
     /// The handle for workers and signals.
-    #[must_use]
     pub const fn sink(&self) -> &LogSink {
         &self.sink
     }
@@ -159,12 +136,10 @@ impl LogSink {
     }
 
     /// Number of dropped records.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.dropped.count()
     }
 
-    /// A recorder for one worker.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder::new(self.format, self.writer.clone(), Arc::clone(&self.dropped))
     }

@@ -5,6 +5,7 @@
 mod counters;
 mod lines;
 mod routes;
+mod stores;
 mod text;
 mod upstreams;
 
@@ -18,6 +19,9 @@ use counters::CounterShards;
 pub(crate) use counters::{CacheGauge, Counter, ShardHandle, ShardOwner};
 use routes::RouteRegistry;
 pub use routes::{RouteCounter, RouteCounters};
+pub(crate) use stores::STORE_COUNTS;
+use stores::StoreRegistry;
+pub use stores::{StoreCounts, StoreSample};
 use upstreams::UpstreamRegistry;
 pub use upstreams::{UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 
@@ -30,6 +34,7 @@ pub struct Metrics {
     dropped: Option<Arc<DroppedRecords>>,
     upstreams: UpstreamRegistry,
     routes: RouteRegistry,
+    stores: Arc<StoreRegistry>,
 }
 
 impl Metrics {
@@ -37,28 +42,29 @@ impl Metrics {
     pub(crate) const LAYOUT: u32 = text::LAYOUT;
 
     /// Zeroed counters; the start time is now. `dropped` adds the dropped records of access logs.
-    #[must_use]
     pub fn new(dropped: Option<Arc<DroppedRecords>>) -> Arc<Self> {
         let (shards, cache) = (CounterShards::default(), Arc::default());
         let (started_ns, upstreams) = (clock::wall_ns(), UpstreamRegistry::default());
-        let routes = RouteRegistry::default();
-        Arc::new(Self { shards, started_ns, cache, dropped, upstreams, routes })
+        let (routes, stores) = (RouteRegistry::default(), Arc::default());
+        Arc::new(Self { shards, started_ns, cache, dropped, upstreams, routes, stores })
     }
 
     /// The counters of the upstream of this name. They begin at zero at the first call.
-    #[must_use]
     pub fn upstream(&self, name: &str) -> Arc<UpstreamCounters> {
         self.upstreams.get(name)
     }
 
     /// The counters of routes with this path. They begin at zero at the first call.
-    #[must_use]
     pub fn route(&self, path: &str) -> Arc<RouteCounters> {
         self.routes.get(path)
     }
 
+    /// `read` returns the stores of the server from now on, as this process sees them.
+    pub fn set_stores(&self, read: impl Fn() -> Vec<StoreSample> + Send + Sync + 'static) {
+        self.stores.set(Box::new(read));
+    }
+
     /// All metrics as OpenMetrics text.
-    #[must_use]
     pub fn text(&self) -> String {
         text::write(self)
     }
@@ -69,10 +75,9 @@ impl Metrics {
     }
 
     pub(crate) fn shard_owner(&self) -> ShardOwner {
-        self.shards.take()
+        self.shards.take().with_stores(&self.stores)
     }
 
-    /// The gauge of the file cache.
     pub(crate) const fn cache(&self) -> &Arc<CacheGauge> {
         &self.cache
     }

@@ -18,7 +18,6 @@ pub struct MetricsPage(Arc<Metrics>);
 
 impl MetricsPage {
     /// Serves `metrics`.
-    #[must_use]
     pub const fn new(metrics: Arc<Metrics>) -> Self {
         Self(metrics)
     }

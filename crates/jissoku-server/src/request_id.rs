@@ -34,7 +34,6 @@ impl RequestIdName {
     }
 }
 
-/// Ids of the requests of one worker.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     name: RequestIdName,
@@ -72,7 +71,6 @@ fn is_id(text: &[u8]) -> bool {
 }
 
 /// The name and the value of a header line.
-#[must_use]
 pub fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
     let end = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
@@ -80,7 +78,6 @@ pub fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Whether header lines have a field with the name of `line`.
-#[must_use]
 pub fn has_field_of(lines: &[u8], line: &[u8]) -> bool {
     let (name, _) = name_and_value(line);
     let mut lines = lines.split(|&byte| byte == b'\n').take_while(|it| !it.trim_ascii().is_empty());

@@ -15,6 +15,22 @@ use crate::log::LogRecord;
 use crate::status_lines::StatusLineCache;
 use crate::telemetry::Telemetry;
 
+/// A part of a body above this size is handed over instead of copied.
+const COPIED_PART_SIZE_MAX: usize = 16 * 1024;
+
+/// How the end of a body is marked that is sent in parts (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartFraming {
+    /// No body is sent: HEAD, 204, 304.
+    None,
+    /// By Content-Length, which the handler keeps to.
+    Length,
+    /// By the chunked transfer coding.
+    Chunked,
+    /// By the end of the connection.
+    UntilClose,
+}
+
 /// Writes the response to one request. The server adds the status line, Date and Connection, and
 /// omits the body for HEAD.
 #[derive(Debug)]
@@ -35,15 +51,12 @@ pub struct Response<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseState {
     version: Version,
-    /// Whether the request is a HEAD.
     pub(crate) is_head: bool,
     /// Whether the connection persists.
     pub(crate) keeps_alive: bool,
-    /// Whether the connection is upgraded.
     pub(crate) is_upgraded: bool,
     /// 0 until the head is written.
     pub(crate) status: u16,
-    /// Size of the body that is sent.
     pub(crate) body_size: u64,
 }
 
@@ -72,7 +85,6 @@ pub(crate) struct RequestTimes {
 
 impl<'a> Response<'a> {
     /// The record of the request in the access log.
-    #[must_use]
     pub const fn log_record(&mut self) -> &mut LogRecord<'a> {
         &mut self.log_record
     }
@@ -80,21 +92,18 @@ impl<'a> Response<'a> {
 
 impl Response<'_> {
     /// The time of this wake-up, on the monotonic clock.
-    #[must_use]
     #[inline]
     pub const fn now_ns(&self) -> u64 {
         self.times.now_ns
     }
 
     /// When the last bytes of the request were received, on the monotonic clock.
-    #[must_use]
     #[inline]
     pub const fn received_ns(&self) -> u64 {
         self.times.received_ns
     }
 
     /// Whether [`Response::record_times`] has an effect, so that times have to be measured.
-    #[must_use]
     #[inline]
     pub const fn is_timed(&self) -> bool {
         self.telemetry.is_on()
@@ -108,7 +117,6 @@ impl Response<'_> {
     }
 
     /// The value of Date, now.
-    #[must_use]
     #[inline]
     pub const fn date(&self) -> &[u8; date::SIZE] {
         self.status_lines.date()
@@ -116,21 +124,18 @@ impl Response<'_> {
 
     /// The header line with the id of the request, if it has one, for a handler that formats its
     /// responses itself.
-    #[must_use]
     #[inline]
     pub const fn request_id(&self) -> Option<&Arc<[u8]>> {
         self.request_id
     }
 
     /// Whether the request is a HEAD.
-    #[must_use]
     #[inline]
     pub const fn is_head(&self) -> bool {
         self.state.is_head
     }
 
     /// Whether the connection is kept open after this response.
-    #[must_use]
     #[inline]
     pub const fn keeps_alive(&self) -> bool {
         self.state.keeps_alive
@@ -157,7 +162,6 @@ impl Response<'_> {
     }
 
     /// Bytes of earlier output that are not sent yet.
-    #[must_use]
     pub const fn unsent(&self) -> usize {
         self.unsent
     }
@@ -195,6 +199,90 @@ impl Response<'_> {
         self.output.append(&response.head);
         if !self.state.is_head {
             response.body.iter().for_each(|part| part.write(self.output));
+        }
+    }
+
+    /// Sends a response of this request: `lines` are header lines, each with its CRLF, and `append`
+    /// writes the body of `body_size` bytes. Content-Length is added, except to a status without a
+    /// body (RFC 9110 section 8.6).
+    #[inline]
+    pub fn send_parts(
+        &mut self,
+        status: u16,
+        lines: &[u8],
+        body_size: u64,
+        append: impl FnOnce(&mut SendBuffer),
+    ) {
+        let has_body = !matches!(status, 204 | 304);
+        self.begin(status, if has_body { body_size } else { 0 });
+        self.output.append(lines);
+        if !has_body {
+            return self.output.append(b"\r\n");
+        }
+        append_length(body_size, self.output);
+        if !self.state.is_head {
+            append(self.output);
+        }
+    }
+
+    /// Begins a response whose body is appended in parts: `lines` are header lines, each with its CRLF.
+    /// Returns how the end of the body is marked, for [`Response::append_part`] and
+    /// [`Response::end_parts`]. Without `body_size` that depends on the version of HTTP.
+    pub fn begin_parts(
+        &mut self,
+        status: u16,
+        lines: &[u8],
+        body_size: Option<u64>,
+    ) -> PartFraming {
+        let has_body = !matches!(status, 204 | 304);
+        let framing = match (body_size, self.state.version) {
+            _ if self.state.is_head || !has_body => PartFraming::None,
+            (Some(_), _) => PartFraming::Length,
+            (None, Version::Http11) => PartFraming::Chunked,
+            (None, Version::Http10) => PartFraming::UntilClose,
+        };
+        if framing == PartFraming::UntilClose {
+            self.close_after();
+        }
+        self.begin(status, 0);
+        self.output.append(lines);
+        match body_size.filter(|_| has_body) {
+            Some(size) => append_length(size, self.output),
+            None if framing == PartFraming::Chunked => {
+                self.output.append(b"Transfer-Encoding: chunked\r\n\r\n");
+            }
+            None => self.output.append(b"\r\n"),
+        }
+        framing
+    }
+
+    /// Appends the next part of a body, which is empty afterwards, and returns its size in the output.
+    pub fn append_part(&mut self, framing: PartFraming, part: &mut Vec<u8>) -> usize {
+        if framing == PartFraming::None || part.is_empty() {
+            part.clear();
+            return 0;
+        }
+        let before = self.output.size();
+        self.state.body_size += part.len() as u64;
+        if framing == PartFraming::Chunked {
+            self.output.append(format!("{:x}\r\n", part.len()).as_bytes());
+        }
+        if part.len() > COPIED_PART_SIZE_MAX {
+            self.output.append_owned(std::mem::take(part), 0);
+        } else {
+            self.output.append(part);
+            part.clear();
+        }
+        if framing == PartFraming::Chunked {
+            self.output.append(b"\r\n");
+        }
+        self.output.size() - before
+    }
+
+    /// Ends a body that was appended in parts.
+    pub fn end_parts(&mut self, framing: PartFraming) {
+        if framing == PartFraming::Chunked {
+            self.output.append(b"0\r\n\r\n");
         }
     }
 
@@ -273,7 +361,10 @@ impl Response<'_> {
         self.record(status, body_size);
         self.status_lines.with(status, |status_line| self.output.append(status_line));
         let ResponseState { version, keeps_alive, .. } = *self.state;
-        self.output.append(ConnectionHeader::new(version, keeps_alive).field());
+        let connection = ConnectionHeader::new(version, keeps_alive).field();
+        if !connection.is_empty() {
+            self.output.append(connection);
+        }
         if let Some(line) = self.request_id {
             self.output.append(line);
         }
@@ -284,6 +375,28 @@ impl Response<'_> {
         self.state.status = status;
         self.state.body_size = if self.state.is_head { 0 } else { body_size };
     }
+}
+
+/// Appends Content-Length and the empty line, with one copy.
+fn append_length(size: u64, output: &mut SendBuffer) {
+    const NAME: &[u8; 16] = b"Content-Length: ";
+    const END: &[u8; 4] = b"\r\n\r\n";
+    const DIGITS_MAX: usize = 20;
+    let mut line = [0; NAME.len() + DIGITS_MAX + END.len()];
+    let mut start = line.len() - END.len();
+    line[start..].copy_from_slice(END);
+    let mut rest = size;
+    loop {
+        start -= 1;
+        line[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    start -= NAME.len();
+    line[start..start + NAME.len()].copy_from_slice(NAME);
+    output.append(&line[start..]);
 }
 
 /// A response created for one request.
@@ -308,22 +421,14 @@ pub enum BodyPart {
 
 impl DynamicResponse {
     /// `fields` are header lines, each with its CRLF; Content-Length is added.
-    #[must_use]
-    pub fn new(status: u16, fields: &str, body: Vec<BodyPart>) -> Self {
-        Self::with_fields(status, fields.as_bytes(), body)
-    }
-
-    /// As [`DynamicResponse::new`], with fields that may not be UTF-8.
-    #[must_use]
-    pub fn with_fields(status: u16, fields: &[u8], body: Vec<BodyPart>) -> Self {
+    pub fn new(status: u16, fields: impl AsRef<[u8]>, body: Vec<BodyPart>) -> Self {
         let mut response = Self { status, head: Vec::new(), body };
         let length = format!("Content-Length: {}\r\n\r\n", response.body_size());
-        response.head = [fields, length.as_bytes()].concat();
+        response.head = [fields.as_ref(), length.as_bytes()].concat();
         response
     }
 
     /// A short text.
-    #[must_use]
     pub fn text(status: u16, fields: &str, body: &[u8]) -> Self {
         let fields = format!("{fields}Content-Type: text/plain\r\n");
         Self::new(status, &fields, vec![BodyPart::Bytes(body.to_vec())])
@@ -356,6 +461,21 @@ impl BodyPart {
                 output.append_shared_part(Arc::clone(bytes), range.clone());
             }
             Self::File(file, range) => output.append_file(Arc::clone(file), range.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_has_all_of_its_digits() {
+        for size in [0, 9, 10, 13, 1_000_000, u64::MAX] {
+            let mut output = SendBuffer::default();
+            append_length(size, &mut output);
+            let expected = format!("Content-Length: {size}\r\n\r\n");
+            assert_eq!(output.unsent_bytes(), expected.as_bytes());
         }
     }
 }

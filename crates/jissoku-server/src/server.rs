@@ -15,7 +15,6 @@ use std::io;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 
-pub use endpoints::{ListenError, ReloadError};
 pub use running::RunningServer;
 pub use signals::{ServerEvent, SignalSet};
 
@@ -37,7 +36,6 @@ impl Sockets {
     }
 
     /// Their addresses.
-    #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.0.addresses()
     }
@@ -63,7 +61,7 @@ impl Server {
     ///
     /// # Errors
     /// The first endpoint that cannot be bound, and why.
-    pub fn listen(settings: Settings) -> Result<Self, ListenError> {
+    pub fn listen(settings: Settings) -> Result<Self, String> {
         Self::listen_on(settings, &Sockets::default())
     }
 
@@ -73,7 +71,7 @@ impl Server {
     /// # Errors
     /// The first endpoint that cannot be bound, or the first inherited socket that no endpoint
     /// names, and why.
-    pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, ListenError> {
+    pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, String> {
         let given = sockets.0.clone();
         let server = Self { endpoints: given.open(&settings)?, settings, given };
         match server.endpoints.listen_on_first() {
@@ -86,7 +84,6 @@ impl Server {
     }
 
     /// The addresses of the listeners, with actual ports.
-    #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.endpoints.addresses()
     }

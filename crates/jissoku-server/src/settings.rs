@@ -69,7 +69,6 @@ pub enum ListenerSharing {
 
 impl Settings {
     /// One worker on `endpoint`, with default limits.
-    #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoints: vec![endpoint],
@@ -93,7 +92,6 @@ impl Settings {
     }
 
     /// Which listeners use TLS.
-    #[must_use]
     pub fn secure_listeners(&self) -> SecureListeners {
         let uses_tls = |(index, endpoint): (usize, &Endpoint)| {
             let options = self.listener_options.get(index).copied().unwrap_or_default();

@@ -8,30 +8,18 @@ use crate::limits::Limits;
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownSignal(AtomicU8);
 
+/// Stop accepting, pass idle connections on, and exit once the others are idle, too.
 pub(crate) const MOVE_DRAIN: u8 = 1;
+/// Stop accepting, and exit once all clients have gone.
 pub(crate) const RELOAD_DRAIN: u8 = 2;
+/// Stop accepting, and exit once requests in flight are answered.
 pub(crate) const STOP_DRAIN: u8 = 3;
+/// Exit at once.
 pub(crate) const ABORT: u8 = 4;
 
 impl ShutdownSignal {
-    /// Stop accepting, pass idle connections on, and exit once the others are idle, too.
-    pub(crate) fn drain_by_moving(&self) {
-        self.0.fetch_max(MOVE_DRAIN, Ordering::Relaxed);
-    }
-
-    /// Stop accepting, and exit once all clients have gone.
-    pub(crate) fn drain_for_reload(&self) {
-        self.0.fetch_max(RELOAD_DRAIN, Ordering::Relaxed);
-    }
-
-    /// Stop accepting, and exit once requests in flight are answered.
-    pub(crate) fn drain_for_stop(&self) {
-        self.0.fetch_max(STOP_DRAIN, Ordering::Relaxed);
-    }
-
-    /// Exit at once.
-    pub(crate) fn abort(&self) {
-        self.0.fetch_max(ABORT, Ordering::Relaxed);
+    pub(crate) fn request(&self, signal: u8) {
+        self.0.fetch_max(signal, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u8 {
@@ -162,10 +150,10 @@ mod tests {
     #[test]
     fn a_signal_never_de_escalates() {
         let signal = ShutdownSignal::default();
-        signal.drain_for_stop();
-        signal.drain_for_reload();
+        signal.request(STOP_DRAIN);
+        signal.request(RELOAD_DRAIN);
         assert_eq!(signal.get(), STOP_DRAIN);
-        signal.abort();
+        signal.request(ABORT);
         assert_eq!(signal.get(), ABORT);
     }
 }

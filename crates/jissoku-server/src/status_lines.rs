@@ -10,7 +10,6 @@ use jissoku_os::clock;
 /// Statuses that are cached; others are formatted when needed.
 const CACHED: [u16; 7] = [200, 304, 206, 404, 301, 405, 503];
 
-/// Status lines for every status.
 #[derive(Debug)]
 pub(crate) struct StatusLineCache {
     cached: [StatusLine; CACHED.len()],
@@ -35,7 +34,6 @@ impl StatusLineCache {
         }
     }
 
-    /// The value of Date.
     pub(crate) const fn date(&self) -> &[u8; date::SIZE] {
         self.date.text()
     }

@@ -32,7 +32,6 @@ impl TelemetryConfig {
 /// The log entry of a connection; `None` without an access log.
 pub(crate) type LogSlot = Option<Box<LogEntry>>;
 
-/// The telemetry of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     shard_owner: Option<ShardOwner>,
@@ -57,7 +56,6 @@ impl Telemetry {
         }
     }
 
-    /// Adds `size` to a counter.
     #[inline]
     pub(crate) fn count(&self, counter: Counter, size: u64) {
         if let Some(shard_owner) = &self.shard_owner {
@@ -97,7 +95,6 @@ impl Telemetry {
         }
     }
 
-    /// Records its response.
     pub(crate) fn finish(&mut self, log_slot: &mut LogSlot, response: ResponseInfo) {
         self.count(Counter::of_status(response.status), 1);
         if let (Some(recorder), Some(entry)) = (&mut self.recorder, log_slot) {

@@ -4,10 +4,9 @@
 
 mod certificates;
 
-use std::fmt;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use jissoku_http::date;
@@ -34,67 +33,13 @@ pub struct Tls {
 /// The files of a certificate chain and of its private key.
 pub type CertificateFiles<'a> = (&'a Path, &'a Path);
 
-/// A certificate or key that cannot be used.
-#[derive(Debug)]
-pub struct TlsError {
-    path: PathBuf,
-    kind: TlsErrorKind,
-}
-
-#[derive(Debug)]
-enum TlsErrorKind {
-    Unreadable(io::Error),
-    NoCertificate,
-    NoKey,
-    Mismatch(PathBuf),
-    NoName,
-    Unusable(Error),
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.kind {
-            TlsErrorKind::Unreadable(error) => write!(formatter, "cannot read {path}: {error}"),
-            TlsErrorKind::NoCertificate => {
-                write!(
-                    formatter,
-                    "{path} holds no certificate: give a chain in PEM, the server's first"
-                )
-            }
-            TlsErrorKind::NoKey => {
-                write!(
-                    formatter,
-                    "{path} holds no private key: give one in PEM, without a password"
-                )
-            }
-            TlsErrorKind::Mismatch(key) => {
-                let key = key.display();
-                write!(formatter, "the key in {key} does not belong to the certificate in {path}")
-            }
-            TlsErrorKind::NoName => {
-                write!(
-                    formatter,
-                    "the certificate in {path} has no name of a host (Subject Alternative Name), by \
-                     which clients could ask for it: only the first one may have none"
-                )
-            }
-            TlsErrorKind::Unusable(error) => {
-                write!(formatter, "cannot use {path} for TLS: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TlsError {}
-
 impl Tls {
     /// Reads certificate chains and their private keys, all PEM, and checks that they belong together.
     /// The first chain is for clients that ask for no name or for an unknown one (SNI).
     ///
     /// # Errors
-    /// The file that cannot be used, and why.
-    pub fn load(files: &[CertificateFiles<'_>]) -> Result<Self, TlsError> {
+    /// The file that cannot be used, and why, in one sentence.
+    pub fn load(files: &[CertificateFiles<'_>]) -> Result<Self, String> {
         let mut certificates = Certificates::default();
         let mut warnings = Vec::new();
         for (certificate, key) in files {
@@ -106,19 +51,22 @@ impl Tls {
                 warnings.push(format!("the certificate in {path} expired on {date}"));
             }
             if !certificates.add(loaded) && certificates.count() > 1 {
-                return Err(refuse(certificate, TlsErrorKind::NoName));
+                return Err(format!(
+                    "the certificate in {} has no name of a host (Subject Alternative Name), by \
+                     which clients could ask for it: only the first one may have none",
+                    certificate.display()
+                ));
             }
         }
         let certificates = Arc::new(certificates);
         let config = build_config(Arc::clone(&certificates)).map_err(|error| {
             let path = files.first().map_or(Path::new(""), |(certificate, _)| certificate);
-            refuse(path, TlsErrorKind::Unusable(error))
+            unusable(path, &error)
         })?;
         Ok(Self { config: Arc::new(config), certificates, warnings: warnings.into() })
     }
 
     /// What the operator should know of these certificates, one sentence each.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -135,26 +83,33 @@ impl Tls {
     }
 }
 
-fn refuse(path: &Path, kind: TlsErrorKind) -> TlsError {
-    TlsError { path: path.to_owned(), kind }
+fn unusable(path: &Path, error: &Error) -> String {
+    format!("cannot use {} for TLS: {error}", path.display())
 }
 
-fn load_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
-    let read =
-        |path: &Path| fs::read(path).map_err(|error| refuse(path, TlsErrorKind::Unreadable(error)));
+fn load_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, String> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
     let text = read(certificate)?;
+    let (certificate_name, key_name) = (certificate.display(), key.display());
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = chain.unwrap_or_default();
     if chain.is_empty() {
-        return Err(refuse(certificate, TlsErrorKind::NoCertificate));
+        return Err(format!(
+            "{certificate_name} holds no certificate: give a chain in PEM, the server's first"
+        ));
     }
-    let der =
-        PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| refuse(key, TlsErrorKind::NoKey))?;
+    let der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| {
+        format!("{key_name} holds no private key: give one in PEM, without a password")
+    })?;
     CertifiedKey::from_der(chain, der, &ring::default_provider()).map_err(|error| match error {
-        Error::InconsistentKeys(_) => refuse(certificate, TlsErrorKind::Mismatch(key.to_owned())),
+        Error::InconsistentKeys(_) => format!(
+            "the key in {key_name} does not belong to the certificate in {certificate_name}"
+        ),
         // rustls reports an unsupported key type as a general error.
-        Error::General(_) => refuse(key, TlsErrorKind::Unusable(error)),
-        error => refuse(certificate, TlsErrorKind::Unusable(error)),
+        Error::General(_) => unusable(key, &error),
+        error => unusable(certificate, &error),
     })
 }
 
@@ -177,7 +132,6 @@ pub(crate) const AHEAD_SIZE_MAX: usize = 256 * 1024;
 /// Maximum plaintext of a record (RFC 8446 section 5.1).
 const RECORD_SIZE: usize = 16 * 1024;
 
-/// Writes records to a send buffer.
 struct Records<'a>(&'a mut SendBuffer);
 
 impl Write for Records<'_> {

@@ -34,18 +34,6 @@ pub struct TlsOpening {
     pub name: TlsName,
 }
 
-/// TLS cannot be set up, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsClientError(String);
-
-impl fmt::Display for TlsClientError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TlsClientError {}
-
 /// How TLS with a server has failed. It is the content of an [`io::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
@@ -76,7 +64,6 @@ pub enum CertificateFault {
 
 impl TlsFailure {
     /// The failure of an error, if it is one of TLS.
-    #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
         let inner = error.get_ref()?;
         let of_stream = || inner.downcast_ref::<Error>().map(Self::from);
@@ -151,13 +138,11 @@ impl fmt::Display for TlsName {
 
 impl TlsName {
     /// That of a server that is not known any more: no certificate has it.
-    #[must_use]
     pub fn unknown() -> Self {
         Self(ServerName::from(IpAddr::from(Ipv6Addr::UNSPECIFIED)))
     }
 
     /// A name, or an IP address with or without brackets.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
         ServerName::try_from(bare.to_owned()).ok().map(Self)
@@ -168,16 +153,14 @@ impl TlsClient {
     /// TLS 1.3 and 1.2 for HTTP/1.1, with resumption of sessions.
     ///
     /// # Errors
-    /// There is no valid authority.
-    pub fn new(trust: &Trust) -> Result<Self, TlsClientError> {
+    /// There is no valid authority: one sentence.
+    pub fn new(trust: &Trust) -> Result<Self, String> {
         match jissoku_tls::client_config(trust, Resumption::in_memory_sessions(SESSIONS_MAX)) {
             Ok(config) => Ok(Self { config }),
             Err(ConfigError::NoAuthority) => {
-                Err(TlsClientError("it holds no certificate of an authority in PEM".to_owned()))
+                Err("it holds no certificate of an authority in PEM".to_owned())
             }
-            Err(ConfigError::Refused(error)) => {
-                Err(TlsClientError(format!("TLS cannot be set up: {error}")))
-            }
+            Err(ConfigError::Refused(error)) => Err(format!("TLS cannot be set up: {error}")),
         }
     }
 

@@ -18,7 +18,6 @@ use crate::metrics::Counter;
 use crate::tls::{AHEAD_SIZE_MAX, encrypt, flush};
 use crate::tls::{Certificates, Tls};
 
-/// A TLS session and its connection.
 #[derive(Debug)]
 pub(crate) struct TlsSession<H: Handler> {
     connection: Connection<H>,
@@ -27,14 +26,12 @@ pub(crate) struct TlsSession<H: Handler> {
     pending: SendBuffer,
     /// What the connection requested, once it is sent.
     next: Action,
-    /// The certificates, if there are several.
     certificates: Option<Arc<Certificates>>,
     opened_ns: u64,
     /// The client has closed its side.
     has_ended: bool,
 }
 
-/// The state of the TLS protocol.
 #[derive(Debug)]
 enum TlsState {
     /// Nothing was received. A silent client costs no key exchange.
@@ -79,7 +76,6 @@ impl<H: Handler> TlsSession<H> {
         self.connection.awaits_proxy_header()
     }
 
-    /// The connection inside.
     pub(crate) const fn connection(&mut self) -> &mut Connection<H> {
         &mut self.connection
     }

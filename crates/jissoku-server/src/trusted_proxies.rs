@@ -1,6 +1,5 @@
 //! Peers that may identify the client of a request.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -21,7 +20,6 @@ struct Network {
 
 impl TrustedProxies {
     /// The peers on this machine: loopback addresses and Unix sockets.
-    #[must_use]
     pub fn local() -> Self {
         let networks = vec![
             Network { address: Ipv4Addr::LOCALHOST.into(), prefix: 8 },
@@ -31,13 +29,11 @@ impl TrustedProxies {
     }
 
     /// Whether no peer is trusted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether a peer is trusted; `None` is the peer of a Unix socket.
-    #[must_use]
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match peer {
             None => self.unix,
@@ -62,34 +58,20 @@ impl Network {
     }
 }
 
-/// A list that is not one of trusted proxies.
-#[derive(Clone, Debug)]
-pub struct InvalidTrustedProxy(String);
-
-impl fmt::Display for InvalidTrustedProxy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{:?} is no proxy: write addresses such as 10.0.0.0/8, fd00::/8 or 192.0.2.1, or unix",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for InvalidTrustedProxy {}
-
 impl FromStr for TrustedProxies {
-    type Err = InvalidTrustedProxy;
+    type Err = String;
 
     /// Parses `ADDRESS[/PREFIX]` and `unix`, separated by commas.
-    fn from_str(text: &str) -> Result<Self, InvalidTrustedProxy> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut proxies = Self::default();
         for word in text.split(',').map(str::trim) {
             if word == "unix" {
                 proxies.unix = true;
             } else {
-                let network = Network::parse(word);
-                proxies.networks.push(network.ok_or_else(|| InvalidTrustedProxy(word.to_owned()))?);
+                proxies.networks.push(Network::parse(word).ok_or_else(|| {
+                    let form = "write addresses such as 10.0.0.0/8, fd00::/8 or 192.0.2.1, or unix";
+                    format!("{word:?} is no proxy: {form}")
+                })?);
             }
         }
         Ok(proxies)

@@ -40,7 +40,6 @@ enum Stage {
     Aborted,
 }
 
-/// Whether a connection goes on.
 const fn goes_on(next: Action) -> bool {
     !matches!(next, Action::Close | Action::Abort | Action::Reset)
 }

@@ -100,7 +100,6 @@ impl<H: Handler> Worker<H> {
         Self { heartbeat, ..self }
     }
 
-    /// Requests a replacement.
     #[cold]
     fn request_replacement(&mut self) {
         self.replace_after = None;

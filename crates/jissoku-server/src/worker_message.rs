@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use crate::metrics::{COUNTERS, Metrics};
+use crate::metrics::{COUNTERS, Metrics, STORE_COUNTS, StoreCounts};
 
 const REPLACE_ME: u8 = 20;
 const COUNTERS_ARE: u8 = 21;
 const NOT_ACCEPTING: u8 = 22;
 const DRAINED: u8 = 23;
 const OVERDUE: u8 = 24;
+const STORE_IS: u8 = 25;
 
 /// The kind of a message, and the length of what follows (little-endian).
 const HEADER_SIZE: usize = 3;
@@ -18,13 +19,14 @@ const HEADER_SIZE: usize = 3;
 /// The values of all counters, behind the number of their layout.
 const COUNTERS_SIZE: usize = size_of::<u32>() + COUNTERS * size_of::<u64>();
 
-/// A message of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerMessage {
     /// It requests a replacement, because it has served its maximum number of requests.
     ReplaceMe,
     /// The values of its counters.
     Counters(Box<[u64; COUNTERS]>),
+    /// What it has done with the store of this name.
+    Store(String, StoreCounts),
     /// It accepts no more connections.
     NotAccepting,
     /// It has no connections any more, and ends.
@@ -67,6 +69,18 @@ impl WorkerMessage {
                 }
                 Some(Self::Counters(values))
             }
+            STORE_IS => {
+                let (&count, bytes) = content.split_first()?;
+                let (bytes, name) = bytes.split_at_checked(STORE_COUNTS * size_of::<u64>())?;
+                if usize::from(count) != STORE_COUNTS {
+                    return None;
+                }
+                let mut counts = StoreCounts::default();
+                for (count, bytes) in counts.iter_mut().zip(bytes.as_chunks().0) {
+                    *count = u64::from_le_bytes(*bytes);
+                }
+                Some(Self::Store(std::str::from_utf8(name).ok()?.to_owned(), counts))
+            }
             _ => None,
         }
     }
@@ -79,12 +93,10 @@ pub struct ParentPipe(Arc<std::fs::File>);
 
 impl ParentPipe {
     /// Sends over `pipe`.
-    #[must_use]
     pub fn new(pipe: std::fs::File) -> Self {
         Self(Arc::new(pipe))
     }
 
-    /// Requests a replacement.
     pub(crate) fn request_replacement(&self) {
         // Without a parent the worker ends as well.
         let _written = self.send(REPLACE_ME, &[]);
@@ -119,6 +131,14 @@ impl ParentPipe {
         self.send(COUNTERS_ARE, &content)
     }
 
+    /// Sends what this process has done with the store `name`, which is short.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn send_store_counts(&self, name: &str, counts: &StoreCounts) -> io::Result<()> {
+        self.send(STORE_IS, &store_content(name, counts))
+    }
+
     fn send(&self, kind: u8, content: &[u8]) -> io::Result<()> {
         (&*self.0).write_all(&framed(kind, content))
     }
@@ -129,6 +149,14 @@ impl AsFd for ParentPipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+fn store_content(name: &str, counts: &StoreCounts) -> Vec<u8> {
+    // How many there are, for a parent of another version.
+    let mut content = vec![STORE_COUNTS.to_le_bytes()[0]];
+    content.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
+    content.extend_from_slice(name.as_bytes());
+    content
 }
 
 fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
@@ -154,11 +182,14 @@ mod tests {
         let bytes = [
             framed(REPLACE_ME, &[]),
             counters(Metrics::LAYOUT, &values),
+            framed(STORE_IS, &store_content("shop", &[1, 2, 3, 4, 5])),
             // Those of other versions of the program.
             counters(Metrics::LAYOUT + 1, &values),
             counters(Metrics::LAYOUT, &values[1..]),
             framed(COUNTERS_ARE, &[DRAINED]),
             framed(99, &[DRAINED, 0, 0]),
+            framed(STORE_IS, &[1, 0, 0, 0, 0, 0, 0, 0, 0, b'a']),
+            framed(STORE_IS, &[]),
             framed(REPLACE_ME, b"a reason"),
             framed(NOT_ACCEPTING, &[]),
             framed(DRAINED, &[]),
@@ -167,6 +198,7 @@ mod tests {
         let expected = [
             WorkerMessage::ReplaceMe,
             WorkerMessage::Counters(Box::new(values)),
+            WorkerMessage::Store("shop".to_owned(), [1, 2, 3, 4, 5]),
             WorkerMessage::ReplaceMe,
             WorkerMessage::NotAccepting,
             WorkerMessage::Drained,

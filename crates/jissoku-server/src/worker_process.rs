@@ -33,7 +33,6 @@ pub(crate) struct WorkerProcesses {
 
 impl DynService {
     /// Workers that are processes.
-    #[must_use]
     pub fn processes(settings: ProcessSettings) -> Self {
         Self::of(WorkerProcesses { settings, first_is_ready: OnceLock::new() })
     }
@@ -89,7 +88,7 @@ impl RunWorker for WorkerProcesses {
         ready.send(Ok(()));
         match thread.start_rx.recv() {
             Ok(()) => {
-                let process_settings = (self.settings, settings.limits);
+                let process_settings = (self.settings.clone(), settings.limits);
                 let counters = settings.telemetry.metrics.as_ref().map(|it| it.shard_owner());
                 Supervisor::new(process_settings, index, listeners, counters, child)?
                     .run(StopRequest { signal: &order, waker: &waker }, accepting)

@@ -16,7 +16,6 @@ use crate::settings::Settings;
 use crate::shutdown::ShutdownSignal;
 use crate::worker::Worker;
 
-/// The listeners of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerListeners {
     pub(crate) listeners: Vec<Listener>,
@@ -68,7 +67,6 @@ pub(crate) struct WorkerThread {
     pub(crate) exit_tx: UnixStream,
 }
 
-/// A worker and its driver.
 type Prepared<H> = (Worker<H>, Driver<Worker<H>>);
 
 impl WorkerThread {
@@ -141,7 +139,6 @@ impl ReadySender {
         Self(Some((results, waker)))
     }
 
-    /// Sends the result.
     pub(crate) fn send(mut self, result: io::Result<()>) {
         self.send_once(result);
     }

@@ -26,6 +26,9 @@ SHUTDOWN_S = 10.0
 CANCEL_S = 0.5
 
 
+# The verb of the process, as it was typed; event_loop.rs sets it.
+VERB = "serve"
+
 # How a traceback begins.
 TRACEBACK = "Traceback (most recent call last)"
 
@@ -182,7 +185,7 @@ class Lifespan:
             elif self.has_received or failure:
                 traceback.print_exc()
             else:
-                sys.stderr.write(f"jissoku serve: served without lifespan: {summary(error)}\n")
+                sys.stderr.write(f"jissoku {VERB}: served without lifespan: {summary(error)}\n")
         finally:
             set_result(self.started, failure)
             set_result(self.stopped, None)
@@ -241,7 +244,7 @@ def finish(loop, lifespan, report_overdue):
     try:
         left = cancel(loop, {lifespan.task}, CANCEL_S)
         if failure := lifespan.stop():
-            sys.stderr.write(f"jissoku serve: the application's shutdown has failed: {failure}\n")
+            sys.stderr.write(f"jissoku {VERB}: the application's shutdown has failed: {failure}\n")
         left = {task for task in left if not task.done()}
         if left:
             report_overdue()

@@ -80,6 +80,7 @@ impl AsyncioLoop {
         let source = CString::new(SOURCE)?;
         let module =
             PyModule::from_code(python, &source, c"jissoku/event_loop.py", c"jissoku_event_loop")?;
+        module.setattr("VERB", interpreter::verb())?;
         let epoll = Epoll::new()?;
         // Python closes its own descriptor.
         let descriptor = epoll.as_fd().try_clone_to_owned()?.into_raw_fd();

@@ -14,7 +14,6 @@ use super::awaitable::{Pause, Poll, Source, Waiting};
 use super::message::{ClientDisconnected, Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
-use crate::error_report;
 use crate::interpreter::references;
 use crate::response_head::Expectation;
 
@@ -286,7 +285,7 @@ impl HttpCycle {
         let Some((error, request)) = error.or(missing.as_ref()).zip(request) else { return };
         // Otherwise the application ended because of the disconnect.
         if !(is_abandoned && is_disconnect(python, error)) {
-            error_report::report(python, error, "in the application", &request);
+            request.report(python, error, "in the application");
         }
     }
 }

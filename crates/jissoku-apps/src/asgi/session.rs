@@ -346,7 +346,7 @@ impl Session {
             is_head: false,
             persists: false,
             request_id: None,
-            name: RequestName::NONE,
+            name: RequestName::default(),
         };
         let plan = head.plan(&request, BodySize::Known(body.len() as u64));
         let date = self.shared.date();

@@ -74,7 +74,7 @@ fn written(head: &ResponseHead) -> Vec<u8> {
         is_head: false,
         persists: true,
         request_id: None,
-        name: RequestName::NONE,
+        name: RequestName::default(),
     };
     let mut bytes = Vec::new();
     let plan = head.plan(&request, BodySize::Known(0));

@@ -13,7 +13,6 @@ use super::http_cycle::{error_of, is_disconnect};
 use super::message::{ClientDisconnected, Message};
 use super::session::{BUFFER_SIZE_MAX, Session, State};
 use super::shared::{Shared, resolve};
-use crate::error_report;
 use crate::response_head::Expectation;
 
 /// A `WebSocket`.
@@ -132,7 +131,7 @@ impl WebSocket {
             && !(is_gone && is_disconnect(python, error))
         {
             let request = this.borrow().request.clone();
-            error_report::report(python, error, "in the application", &request);
+            request.report(python, error, "in the application");
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::ArgAction;
 use jissoku_load::{Address, ConnectTo};
 use jissoku_os::socket::SocketOptions;
 
-use super::choices::SwitchChoice;
 use crate::units;
 
 /// How servers are reached.
@@ -26,8 +26,9 @@ pub(super) struct ConnectArgs {
     #[arg(long, value_name = "IP,...", value_delimiter = ',')]
     pub(super) local_addr: Vec<IpAddr>,
     /// Send small requests at once, or (off) wait for acknowledgements, as Nagle's algorithm does
-    #[arg(long, value_enum, value_name = "on|off", default_value_t = SwitchChoice::On)]
-    nodelay: SwitchChoice,
+    #[arg(long, action = ArgAction::Set, value_parser = units::word([("on", true), ("off", false)]),
+          value_name = "on|off", default_value = "on")]
+    nodelay: bool,
     /// Receive buffer of each connection, such as 64KiB [default: the kernel's choice]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     rcvbuf: Option<u64>,
@@ -55,7 +56,7 @@ impl ConnectArgs {
     pub(super) fn buffering(&self) -> SocketOptions {
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         SocketOptions {
-            nagle: self.nodelay == SwitchChoice::Off,
+            nagle: !self.nodelay,
             receive_size: self.rcvbuf.map(size),
             send_size: self.sndbuf.map(size),
         }

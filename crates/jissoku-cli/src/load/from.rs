@@ -142,10 +142,10 @@ impl Parser<'_> {
                 self.push("-m", Some(method.to_owned()));
                 self.push("-b", Some(format!("@{value}")));
             }
-            Meaning::Flag(words) => {
-                for pair in words.chunks(2) {
-                    self.push(pair[0], pair.get(1).map(|&value| value.to_owned()));
-                }
+            Meaning::Flag(words) => self.push_words(words),
+            Meaning::Value(values, why) => {
+                let row = values.iter().find(|(known, _)| *known == value);
+                self.push_words(row.ok_or_else(|| bad(why))?.1);
             }
             Meaning::Ignored | Meaning::IgnoredValue => {}
             Meaning::No(why) => return Err(bad(why)),
@@ -155,6 +155,13 @@ impl Parser<'_> {
 
     fn push(&mut self, option: &str, value: Option<String>) {
         self.options.push((option.to_owned(), value));
+    }
+
+    /// Adds options, each with its value behind it, or one without.
+    fn push_words(&mut self, words: &[&str]) {
+        for pair in words.chunks(2) {
+            self.push(pair[0], pair.get(1).map(|&value| value.to_owned()));
+        }
     }
 
     fn has(&self, option: &str) -> bool {

@@ -20,7 +20,6 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// Descriptors for everything but connections.
 const SPARE_DESCRIPTORS: usize = 64;
 
-/// The results of a measurement.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) report: Report,
@@ -72,6 +71,16 @@ pub(crate) fn run_plan(
     }
 }
 
+/// The report of a run that shows no progress. In `Err` is the process exit code; the error is
+/// already on stderr.
+pub(super) fn report_of(plan: &Plan, signals: &Signals) -> Result<Report, u8> {
+    match run_plan(plan, signals, ProgressOptions::default()) {
+        Ok(Measurement { outcome, .. }) if outcome.interrupted => Err(INTERRUPTED),
+        Ok(Measurement { report, .. }) => Ok(report),
+        Err(failure) => Err(failure.print("load")),
+    }
+}
+
 /// Raises the limit of descriptors, and fails if it is too low for the plan.
 fn check_descriptors(plan: &Plan) -> Result<(), Failure> {
     let each = match plan.on_busy {
@@ -97,11 +106,14 @@ pub(super) fn require_descriptors(sockets: usize) -> Result<(), Failure> {
     }
 }
 
+/// Prints the event with its time in nanoseconds of `CLOCK_MONOTONIC`. The window opens just after the
+/// first of the two, and has closed just before the second.
 fn print_event(edge: WindowEvent) {
-    let line = match edge {
-        WindowEvent::Open => "window open\n",
-        WindowEvent::Close => "window close\n",
+    let name = match edge {
+        WindowEvent::Open => "open",
+        WindowEvent::Close => "close",
     };
+    let line = format!("window {name} {}\n", clock::monotonic_ns());
     // The error is ignored: stderr may be closed.
     let _written = io::stderr().write_all(line.as_bytes());
 }

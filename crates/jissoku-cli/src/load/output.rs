@@ -13,7 +13,7 @@ const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// A format and its file; `None` for stdout.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    format: Format,
+    pub(super) format: Format,
     file: Option<PathBuf>,
 }
 
@@ -34,10 +34,6 @@ impl Output {
         Self { format, file: None }
     }
 
-    pub(super) fn format(&self) -> Format {
-        self.format
-    }
-
     /// The file that the report goes to; `None`: stdout.
     pub(super) fn destination(&self) -> Option<PathBuf> {
         let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
@@ -46,11 +42,12 @@ impl Output {
 
     /// Writes a report to its destination.
     pub(super) fn write(&self, text: &str) -> Result<(), String> {
-        let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
-        match (&self.file, summary) {
-            (Some(file), _) => write_file(file, text),
-            (None, Some(summary)) => append(Path::new(&summary), text),
-            (None, None) => {
+        match self.destination() {
+            Some(file) if self.file.is_some() => write_file(&file, text),
+            Some(summary) => {
+                opened(&summary)?.write_all(text.as_bytes()).map_err(unwritten(&summary))
+            }
+            None => {
                 let mut out = io::stdout().lock();
                 let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
                 written.map_err(|error| format!("cannot write to stdout: {error}"))
@@ -59,7 +56,6 @@ impl Output {
     }
 }
 
-/// Whether this is a step of GitHub Actions.
 pub(super) fn is_github_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
@@ -104,11 +100,20 @@ pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
 pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
     let written =
         fs::File::create(file).and_then(|out| write_records(outcome, &mut io::BufWriter::new(out)));
-    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+    written.map_err(unwritten(file))
 }
 
 pub(super) fn write_file(file: &Path, text: &str) -> Result<(), String> {
-    fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
+    fs::write(file, text).map_err(unwritten(file))
+}
+
+/// The file, whose end is written.
+fn opened(file: &Path) -> Result<fs::File, String> {
+    OpenOptions::new().append(true).create(true).open(file).map_err(unwritten(file))
+}
+
+fn unwritten(file: &Path) -> impl FnOnce(io::Error) -> String {
+    move |error| format!("cannot write {}: {error}", file.display())
 }
 
 /// Files that can be written. Those that did not exist before, and are still empty in the end, are
@@ -123,8 +128,7 @@ impl ReservedFiles {
     /// What it holds stays until there are results.
     pub(super) fn add(&mut self, file: &Path) -> Result<(), String> {
         let is_new = !file.exists();
-        let opened = OpenOptions::new().append(true).create(true).open(file);
-        opened.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        opened(file)?;
         if is_new {
             self.created.push(file.to_owned());
         }
@@ -141,13 +145,6 @@ impl Drop for ReservedFiles {
             }
         }
     }
-}
-
-fn append(file: &Path, text: &str) -> Result<(), String> {
-    let opened = OpenOptions::new().append(true).create(true).open(file);
-    opened
-        .and_then(|mut opened| opened.write_all(text.as_bytes()))
-        .map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 #[cfg(test)]

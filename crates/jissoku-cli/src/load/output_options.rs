@@ -46,7 +46,7 @@ impl OutputOptions {
         &self,
         supports: impl Fn(Format) -> Result<(), String>,
     ) -> Result<(), String> {
-        self.outputs.iter().try_for_each(|output| supports(output.format()))
+        self.outputs.iter().try_for_each(|output| supports(output.format))
     }
 
     pub(super) fn write(
@@ -88,12 +88,12 @@ impl OutputOptions {
         &self,
         text: impl Fn(Format) -> Result<String, String>,
     ) -> Result<(), String> {
-        self.outputs.iter().try_for_each(|output| output.write(&text(output.format())?))
+        self.outputs.iter().try_for_each(|output| output.write(&text(output.format)?))
     }
 
     /// Whether to print GitHub workflow commands.
     fn annotates_github(&self) -> bool {
-        let is_asked = self.outputs.iter().any(|output| output.format() == Format::Github);
+        let is_asked = self.outputs.iter().any(|output| output.format == Format::Github);
         is_asked && output::is_github_actions()
     }
 

@@ -4,14 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake, Order, Plan, Rate,
-    Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
-    Version,
+    Address, Driver, Expected, Idle, OnBusy, OpeningHandshake, Order, Plan, Rate, Request,
+    RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify, Version,
 };
 use jissoku_os::{affinity, clock, uring};
 
 use super::Load;
-use super::choices::{BusyChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};
 use super::url_file::UrlLine;
 use crate::units;
 
@@ -43,7 +41,7 @@ impl Load {
         if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
             return Err(format!("core {foreign} is not available; available are {allowed:?}"));
         }
-        if self.driver == DriverChoice::Uring && !uring::is_available() {
+        if self.driver == Driver::Uring && !uring::is_available() {
             return Err(
                 "io_uring is not available on this kernel: leave --driver uring out".to_owned()
             );
@@ -51,12 +49,8 @@ impl Load {
         let targets = self.targets()?;
         let reuse = self.reuse_of(&targets);
         let is_paced_pair = self.rate.is_some() && targets.len() > 1;
-        let idle = match self.idle {
-            Some(IdleChoice::Spin) => Idle::Spin,
-            Some(IdleChoice::Hybrid) => Idle::Hybrid,
-            None if is_paced_pair || self.slices.slice.is_some() => Idle::Spin,
-            Some(IdleChoice::Block) | None => Idle::Block,
-        };
+        let spins = is_paced_pair || self.slices.slice.is_some();
+        let idle = self.idle.unwrap_or(if spins { Idle::Spin } else { Idle::Block });
         let counted = self.requests.is_some() || self.arrival.is_trace();
         let (pace, arrival) = self.arrival.clone().at(self.rates())?;
         let plan = Plan {
@@ -82,11 +76,8 @@ impl Load {
                 requests: self.requests,
             },
             timeout_ns: self.timeout,
-            driver: match self.driver {
-                DriverChoice::Auto | DriverChoice::Epoll => Driver::Epoll,
-                DriverChoice::Uring => Driver::Uring,
-            },
-            clock: self.clock.into(),
+            driver: self.driver,
+            clock: self.clock,
             buffering: self.connect.buffering(),
             keeps_records: self.raw_log.is_some(),
             idle,
@@ -99,7 +90,7 @@ impl Load {
     }
 
     fn request_order(&self) -> Order {
-        self.url_file.as_ref().map_or(Order::PerConnection, |_| self.order.into())
+        self.url_file.as_ref().map_or(Order::PerConnection, |_| self.order)
     }
 
     /// With several numbers of connections, the plan has the largest; each measurement sets its
@@ -120,16 +111,14 @@ impl Load {
     }
 
     fn on_busy(&self) -> Result<OnBusy, String> {
-        if self.max_connections.is_some() && self.on_busy != BusyChoice::Open {
-            return Err("--max-connections requires --on-busy open".to_owned());
+        let most = || self.connections_max().saturating_mul(10);
+        match (self.on_busy, self.max_connections) {
+            (OnBusy::Open { .. }, given) => {
+                Ok(OnBusy::Open { connections_max: given.unwrap_or_else(most) })
+            }
+            (_, Some(_)) => Err("--max-connections requires --on-busy open".to_owned()),
+            (on_busy, None) => Ok(on_busy),
         }
-        let connections_max =
-            self.max_connections.unwrap_or(self.connections_max().saturating_mul(10));
-        Ok(match self.on_busy {
-            BusyChoice::Queue => OnBusy::Queue,
-            BusyChoice::Drop => OnBusy::Drop,
-            BusyChoice::Open => OnBusy::Open { connections_max },
-        })
     }
 
     fn targets(&self) -> Result<Vec<TargetPlan>, String> {
@@ -145,13 +134,8 @@ impl Load {
         self.urls.iter().enumerate().map(target).collect()
     }
 
-    /// The requests for one URL.
     fn specs(&self, address: &Address) -> Result<Vec<RequestSpec>, String> {
-        if let Some(choice) = self.websocket {
-            let message_type = match choice {
-                MessageChoice::Text => MessageType::Text,
-                MessageChoice::Binary => MessageType::Binary,
-            };
+        if let Some(message_type) = self.websocket {
             let spec = RequestSpec::message(message_type, self.message(), self.expected()?);
             return Ok(vec![spec.map_err(|bad| bad.to_string())?]);
         }
@@ -183,7 +167,6 @@ impl Load {
         Request { method, fields: self.headers.clone(), version, body }
     }
 
-    /// The request of a line of --urls.
     fn spec_of_line(&self, line: &UrlLine) -> Result<RequestSpec, String> {
         let address = self.connect.apply(&line.address);
         let request = match &line.method {
@@ -207,12 +190,8 @@ impl Load {
         let written = self.expect_body.as_deref().and_then(|body| body.strip_prefix(b"sha256:"));
         let digest = written.map(|hex| units::digest(&String::from_utf8_lossy(hex))).transpose()?;
         let is_known = self.expect_body.is_some() || self.websocket.is_some();
-        let unsaid = if is_known { VerifyChoice::All } else { VerifyChoice::Length };
-        let verify = match self.verify.unwrap_or(unsaid) {
-            VerifyChoice::None => Verify::None,
-            VerifyChoice::Length => Verify::Length,
-            VerifyChoice::All => Verify::All,
-        };
+        let unsaid = if is_known { Verify::All } else { Verify::Length };
+        let verify = self.verify.unwrap_or(unsaid);
         if verify == Verify::None && self.expect_len.is_some() {
             return Err("--expect-len and --verify none exclude each other".to_owned());
         }

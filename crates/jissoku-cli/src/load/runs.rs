@@ -8,7 +8,7 @@ use jissoku_load::{Pace, Plan};
 use jissoku_os::signal::Signals;
 
 use super::judge;
-use super::measure::{INTERRUPTED, Measurement, run_plan};
+use super::measure::{INTERRUPTED, Measurement, report_of, run_plan};
 use super::output_options::OutputOptions;
 use super::progress::{ProgressOptions, Shown};
 use super::search::Search;
@@ -65,15 +65,11 @@ pub(super) fn run_series(
     for (number, point) in (0..).zip(points) {
         point.set(&mut plan);
         plan.seed = first_seed.wrapping_add(number);
-        let mut report = match run_plan(&plan, signals, ProgressOptions::default()) {
-            Ok(Measurement { outcome, .. }) if outcome.interrupted => {
-                exit_code = INTERRUPTED;
-                break;
-            }
-            Ok(Measurement { report, .. }) => report,
+        let mut report = match report_of(&plan, signals) {
+            Ok(report) => report,
             // What was measured before is written all the same.
-            Err(failure) => {
-                exit_code = failure.print("load");
+            Err(code) => {
+                exit_code = code;
                 break;
             }
         };
@@ -104,15 +100,11 @@ pub(super) fn run_search(
     let mut end = None;
     while let Some(rate_rps) = search.next_rps() {
         plan.pace = Pace::constant(rate_rps);
-        let report = match run_plan(&plan, signals, ProgressOptions::default()) {
-            Ok(Measurement { outcome, .. }) if outcome.interrupted => {
-                end = Some(INTERRUPTED);
-                break;
-            }
-            Ok(Measurement { report, .. }) => report,
+        let report = match report_of(&plan, signals) {
+            Ok(report) => report,
             // What was found before is printed all the same.
-            Err(failure) => {
-                end = Some(failure.print("load"));
+            Err(code) => {
+                end = Some(code);
                 break;
             }
         };

@@ -26,7 +26,6 @@ const GAP_PERCENT: u64 = 5;
 /// Fraction of the due requests that must have been sent.
 const SENT_MIN: f64 = 0.99;
 
-/// A search and its results.
 #[derive(Debug)]
 pub(super) struct Search {
     slo: Slo,

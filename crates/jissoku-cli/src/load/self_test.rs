@@ -12,16 +12,15 @@ use std::thread::scope;
 
 use jissoku_load::report::{Format, Report, SelfTest};
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, OnBusy, Order, Pace, Plan, Request, RequestSpec,
-    ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
+    Address, Expected, Idle, Plan, Request, RequestSpec, ResponseFraming, Reuse, StopCondition,
+    TargetPlan, Verify,
 };
 use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
-use super::measure::{self, run_plan};
+use super::measure;
 use super::output_options::OutputOptions;
-use super::progress::ProgressOptions;
 use crate::usage::print_error;
 
 /// Load before each measurement.
@@ -91,9 +90,7 @@ pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8>
             let mut plan = floor_plan(plan_of_run, &url, connections, duration_ns)
                 .map_err(|refusal| print_error(&refusal, 1))?;
             plan.cores.clone_from(&generator);
-            let measurement = run_plan(&plan, signals, ProgressOptions::default())
-                .map_err(|failure| failure.print("load"))?;
-            if measurement.outcome.interrupted { Err(130) } else { Ok(measurement.report) }
+            measure::report_of(&plan, signals)
         };
         let reports = measure(plan_of_run.connections, ALL_NS)
             .and_then(|all| Ok((all, measure(1, SINGLE_NS)?)));
@@ -125,36 +122,19 @@ fn floor_plan(plan_of_run: &Plan, url: &str, connections: usize, ns: u64) -> Res
     let expected = Expected::new(Verify::Length, Vec::new(), None);
     let framing = ResponseFraming::Http;
     let spec = RequestSpec { name: request.method, template, framing, expected };
-    let target =
-        TargetPlan { address, tls: None, handshake: None, specs: vec![spec], watch_pid: None };
     let plan = Plan {
-        targets: vec![target],
         connections,
         threads: plan_of_run.threads.min(connections),
         pipeline: if connections == 1 { 1 } else { plan_of_run.pipeline },
-        pace: Pace::Closed,
-        arrival: Arrival::Constant,
-        on_busy: OnBusy::Queue,
-        deadline_ns: None,
-        order: Order::PerConnection,
-        reuse: Reuse::KeepAlive,
-        think: Think::Never,
-        ramp_up_ns: 0,
-        local: Vec::new(),
         warmup_ns: WARMUP_NS,
-        slice_ns: None,
-        settling_requests: 0,
-        warmup_requests: 0,
-        idle_watch_ns: 0,
         stop: StopCondition { duration_ns: Some(ns), requests: None },
         timeout_ns: plan_of_run.timeout_ns,
         driver: plan_of_run.driver,
         clock: plan_of_run.clock,
         buffering: plan_of_run.buffering,
-        keeps_records: false,
         idle: if plan_of_run.idle == Idle::Spin { Idle::Spin } else { Idle::Block },
         seed: plan_of_run.seed,
-        cores: Vec::new(),
+        ..Plan::new(vec![TargetPlan::new(address, vec![spec])])
     };
     plan.check().map_err(|bad| bad.to_string())?;
     Ok(plan)

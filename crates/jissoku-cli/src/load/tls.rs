@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use jissoku_load::{Address, SessionReuse, Tls, Trust};
 
-use super::choices::SwitchChoice;
+use crate::units;
+
+const SESSION_REUSE: [(&str, SessionReuse); 2] =
+    [("on", SessionReuse::Resume), ("off", SessionReuse::Full)];
 
 /// The TLS options.
 #[derive(Debug, clap::Args)]
@@ -16,8 +19,8 @@ pub(crate) struct TlsArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// Resume TLS sessions, or make full handshakes only [default: on]
-    #[arg(long, value_enum, value_name = "on|off")]
-    session_reuse: Option<SwitchChoice>,
+    #[arg(long, value_parser = units::word(SESSION_REUSE), value_name = "on|off")]
+    session_reuse: Option<SessionReuse>,
 }
 
 impl TlsArgs {
@@ -26,10 +29,7 @@ impl TlsArgs {
         if !address.is_secure() {
             return Ok(None);
         }
-        let sessions = match self.session_reuse {
-            Some(SwitchChoice::Off) => SessionReuse::Full,
-            Some(SwitchChoice::On) | None => SessionReuse::Resume,
-        };
+        let sessions = self.session_reuse.unwrap_or(SessionReuse::Resume);
         let tls = Tls::new(address.host(), &self.trust()?, sessions);
         tls.map(Some).map_err(|bad| format!("{address}: {bad}"))
     }

@@ -3,14 +3,12 @@
 
 use std::fs;
 
-use clap::ValueEnum;
-use jissoku_load::{Address, Order};
+use jissoku_load::Address;
 
 /// The requests of a file, in order.
 #[derive(Clone, Debug)]
 pub(super) struct UrlFile(pub(super) Vec<UrlLine>);
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UrlLine {
     /// `None`: that of -m, with the body of -b.
@@ -19,23 +17,6 @@ pub(super) struct UrlLine {
     pub(super) body: Vec<u8>,
 }
 
-/// The order in which the requests of a file are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OrderChoice {
-    File,
-    Random,
-}
-
-impl From<OrderChoice> for Order {
-    fn from(choice: OrderChoice) -> Self {
-        match choice {
-            OrderChoice::File => Self::Shared,
-            OrderChoice::Random => Self::Random,
-        }
-    }
-}
-
-/// Reads a file.
 pub(super) fn read(path: &str) -> Result<UrlFile, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     parse(&text).map_err(|(number, why)| format!("{path}: line {number}: {why}"))
@@ -68,7 +49,7 @@ fn parse_line(line: &str) -> Result<UrlLine, String> {
 }
 
 fn address(url: &str) -> Result<Address, String> {
-    url.parse().map_err(|bad: jissoku_load::AddressError| bad.to_string())
+    url.parse().map_err(|bad: jissoku_load::Invalid| bad.to_string())
 }
 
 /// The first word and the rest.

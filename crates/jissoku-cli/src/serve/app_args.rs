@@ -14,6 +14,7 @@ use super::app_name::AppName;
 use super::env_file;
 use super::failure::Failure;
 use super::files::is_plain_path;
+use super::watch::Files;
 use crate::units;
 
 /// More threads cost memory and context switches without a benefit.
@@ -194,9 +195,10 @@ pub(super) struct AppArgs {
     /// Configure Python's logging by a file: .json, .yaml, or another suffix for INI
     #[arg(long, value_name = "FILE")]
     log_config: Option<PathBuf>,
-    /// For development: reload when a Python file below --app-dir changes
+    /// For development: reload when a Python file below --app-dir changes; of a handler, when a source
+    /// or a header beside or below it does
     #[arg(long)]
-    reload: bool,
+    pub(super) reload: bool,
     /// Serve APP by WSGI [default: detected]
     #[arg(long, conflicts_with = "asgi")]
     wsgi: bool,
@@ -227,8 +229,13 @@ enum Lifespan {
 
 impl AppArgs {
     /// Rejects flags that need an application, or one that is imported. `is_object`: it is an object
-    /// of this process.
-    pub(super) fn check(&self, app: Option<&AppName>, is_object: bool) -> Result<(), Failure> {
+    /// of this process. `--reload` is for a handler, too.
+    pub(super) fn check(
+        &self,
+        app: Option<&AppName>,
+        is_handler: bool,
+        is_object: bool,
+    ) -> Result<(), Failure> {
         let of_import = [
             ("--env-file", self.env_file.is_some()),
             ("--chdir", self.chdir.is_some()),
@@ -236,7 +243,7 @@ impl AppArgs {
             ("--log-config", self.log_config.is_some()),
         ];
         let given = [
-            ("--reload", self.reload),
+            ("--reload", self.reload && !is_handler),
             ("--threads", self.threads > 0),
             ("--body-memory-max", self.body_memory_max.is_some()),
             ("--factory", self.factory),
@@ -247,15 +254,14 @@ impl AppArgs {
             ("--root-path", self.root_path.is_some()),
             ("--lifespan", self.lifespan != Lifespan::Auto),
         ];
-        let first = |flags: &[(&'static str, bool)]| {
-            flags.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
-        };
-        if let Some(flag) = first(&given).or_else(|| first(&of_import)).filter(|_| app.is_none()) {
-            return Err(Failure::of_input(&format!("{flag} needs an application, MODULE:APP")));
+        if app.is_none() {
+            let needs_app = |flag: &str| format!("{flag} needs an application, MODULE:APP");
+            Failure::of_first(&given, needs_app)?;
+            Failure::of_first(&of_import, needs_app)?;
         }
-        if let Some(flag) = first(&of_import).filter(|_| is_object) {
+        if is_object {
             let why = "the program has imported the application already: do it there";
-            return Err(Failure::of_input(&format!("{flag}: {why}")));
+            Failure::of_first(&of_import, |flag| format!("{flag}: {why}"))?;
         }
         self.preparation()?;
         let directory = self.directory();
@@ -299,19 +305,13 @@ impl AppArgs {
         })
     }
 
-    /// The directory to import from.
     fn directory(&self) -> PathBuf {
         self.chdir.as_ref().map_or_else(|| self.app_dir.clone(), |above| above.join(&self.app_dir))
     }
 
-    /// Whether the application is reloaded when its code changes.
-    pub(super) const fn reloads(&self) -> bool {
-        self.reload
-    }
-
-    /// The directory whose files are watched for changes, if any.
-    pub(super) fn watched(&self) -> Option<PathBuf> {
-        self.reload.then(|| self.directory())
+    /// The files that are watched for changes, if any.
+    pub(super) fn watched(&self) -> Option<Files> {
+        self.reload.then(|| Files { folder: self.directory(), suffixes: &["py"] })
     }
 
     /// Loads the application that the positional argument names.

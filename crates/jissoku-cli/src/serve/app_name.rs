@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::Path;
 
-/// The usual names of applications.
 const USUAL_NAMES: [&str; 3] = ["application", "app", "api"];
 
 /// Calls that make an application.

@@ -9,7 +9,7 @@ mod environment;
 pub(super) mod print;
 
 use std::borrow::Cow;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use clap::builder::ValueHint;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
-use jissoku_proxy::policy::configuration::{KEYS, instead_of};
+use jissoku_proxy::policy::configuration::{KEYS, Problem, ProblemKind, instead_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -27,6 +27,7 @@ use super::content_args::only_in_lab;
 use super::failure::Failure;
 use super::listen::refusal_of_keys;
 use super::route_table::RouteTable;
+use super::stores::StoreTables;
 use super::worker_args::refusal_of_times;
 
 /// An alternative key for the positional argument, if that is an application.
@@ -49,6 +50,8 @@ pub(super) struct Merged {
     pub(super) arguments: Vec<OsString>,
     /// The routes of the file, unless flags override them.
     pub(super) routes: Option<RouteTable>,
+    /// Its stores.
+    pub(super) stores: StoreTables,
     /// The configuration file, and its text.
     pub(super) file: Option<(PathBuf, String)>,
 }
@@ -65,99 +68,106 @@ pub(super) fn merge(
     merged.splice(1..1, environment::arguments(command, &given, variable)?);
     let given = command.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
     let Some(path) = given.get_one::<PathBuf>("config") else {
-        return Ok(Merged { arguments: merged, routes: None, file: None });
+        let stores = StoreTables::default();
+        return Ok(Merged { arguments: merged, routes: None, stores, file: None });
     };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
-    let file = File { path, text: &text, command };
-    let routes = RouteTable::read(path, &text);
-    let arguments = file.arguments(&given);
-    let (arguments, routes) = match (arguments, routes) {
-        (Ok(arguments), Ok(routes)) => (arguments, routes),
-        (arguments, routes) => {
-            let of_keys = arguments.err().unwrap_or_default();
-            let of_routes = routes.err().unwrap_or_default();
-            let mut wrong: Vec<Failure> = of_keys.into_iter().chain(of_routes).collect();
-            wrong.sort_by_key(|failure| file.line_of(failure));
-            // A file that is not TOML is reported once.
-            wrong.dedup_by_key(|failure| failure.to_string());
-            return Err(Failure::of_all(wrong));
-        }
-    };
+    let refuse = |problem: Problem| Failure::of_input(&format!("{}, {problem}", path.display()));
+    let parsed = DeTable::parse(&text)
+        .map_err(|error| refuse(Problem::of_syntax(&text, &error)))?
+        .into_inner();
+    let file = File { path, text: &text, table: &parsed, command };
+    let (arguments, mut problems) = file.arguments(&given);
+    let routes = RouteTable::read(path, &text, &parsed).unwrap_or_else(|found| {
+        problems.extend(found);
+        None
+    });
+    let stores = StoreTables::read(path, &text, &parsed).unwrap_or_else(|found| {
+        problems.extend(found);
+        StoreTables::default()
+    });
+    if !problems.is_empty() {
+        problems.sort_by_key(|problem| problem.line);
+        return Err(Failure::of_all(problems.into_iter().map(refuse).collect()));
+    }
     merged.splice(1..1, arguments);
-    file.check_values(&merged)?;
+    file.check_values(&merged).map_err(refuse)?;
     file.check_together(&merged)?;
     let has_content = content_ids(file.command).any(|id| is_given(&given, id));
     let routes = routes.filter(|_| !has_content);
-    Ok(Merged { arguments: merged, routes, file: Some((path.clone(), text)) })
+    Ok(Merged { arguments: merged, routes, stores, file: Some((path.clone(), text)) })
 }
 
 /// A configuration file and the command whose flags it may set.
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
+    table: &'a DeTable<'a>,
     command: &'a Command,
 }
 
 impl File<'_> {
-    /// The file's values as arguments, without those that `given` overrides; or all that is wrong.
-    fn arguments(&self, given: &ArgMatches) -> Result<Vec<OsString>, Vec<Failure>> {
-        let table = DeTable::parse(self.text).map_err(|error| {
-            let place = error.span().unwrap_or_default();
-            vec![self.refuse(&place, error.message())]
-        })?;
-        let has_routes = table.get_ref().get("route").is_some();
-        let keys = table.get_ref().iter().filter(|(key, _)| !KEYS.contains(&&**key.get_ref()));
+    /// The file's values as arguments, without those that `given` overrides, and all that is wrong.
+    fn arguments(&self, given: &ArgMatches) -> (Vec<OsString>, Vec<Problem>) {
+        let keys = self.table.iter().filter(|(key, _)| !KEYS.contains(&&**key.get_ref()));
         let mut keys: Vec<_> = keys.collect();
         keys.sort_unstable_by_key(|(key, _)| key.span().start);
-        let (mut arguments, mut wrong) = (Vec::new(), Vec::new());
+        let (mut arguments, mut problems) = (Vec::new(), Vec::new());
         for (key, value) in keys {
-            match self.of_key(key, value, has_routes, given) {
+            match self.of_key(key, value, given) {
                 Ok(found) => arguments.extend(found),
-                Err(failure) => wrong.push(failure),
+                Err(problem) => problems.push(problem),
             }
         }
-        if wrong.is_empty() { Ok(arguments) } else { Err(wrong) }
+        (arguments, problems)
     }
 
-    /// The arguments of one key.
     fn of_key(
         &self,
         key: &Spanned<Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        has_routes: bool,
         given: &ArgMatches,
-    ) -> Result<Vec<OsString>, Failure> {
-        let name: &str = key.get_ref();
+    ) -> Result<Vec<OsString>, Problem> {
+        let (name, at): (&str, _) = (key.get_ref(), key.span());
         let Some(arg) = find(self.command, name) else {
-            return Err(self.refuse(&key.span(), &self.unknown(name)));
+            let about = (ProblemKind::Unknown, name);
+            return Err(Problem::new(self.text, about, &at, self.unknown(name)));
         };
         if arg.is_hide_set() {
-            return Err(self.refuse(&key.span(), &only_in_lab(name).to_string()));
+            return Err(self.refuse(name, &at, only_in_lab(name).to_string()));
         }
+        let has_routes = self.table.contains_key("route");
         if has_routes && content_ids(self.command).any(|id| id == arg.get_id().as_str()) {
             let why = format!(
                 "{name} and [[route]] both say what is served: write it as the last route, \
                  with path = \"/**\""
             );
-            return Err(self.refuse(&key.span(), &why));
+            return Err(self.refuse(name, &at, why));
         }
-        let found = self.values(arg, value)?;
-        for argument in &found {
-            self.check(argument, &value.span())?;
+        let refuse = |why| self.refuse(name, &value.span(), why);
+        let found = self.values(arg, value).map_err(refuse)?;
+        match found.iter().find_map(|argument| refusal_of(self.command, argument)) {
+            Some(why) => Err(refuse(why)),
+            None if is_overridden(self.command, arg, given) => Ok(Vec::new()),
+            None => Ok(found),
         }
-        Ok(if is_overridden(self.command, arg, given) { Vec::new() } else { found })
     }
 
     fn unknown(&self, name: &str) -> String {
+        if name == "handler" {
+            return format!(
+                "there is no key {name:?} here; write {APP_KEY} = \"NAME.c\", or the handler of a [[route]]"
+            );
+        }
         let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
-        let names = shown.filter_map(name_of).chain(KEYS);
+        let names = shown.filter_map(name_of).chain([APP_KEY]).chain(KEYS);
         let instead = instead_of(name, &names.collect::<Vec<_>>());
         format!("there is no key {name:?}; {instead}")
     }
 
     /// A key's value as arguments: none for `false`, several for a list.
-    fn values(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, Failure> {
+    fn values(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, String> {
         let name = name_of(arg).unwrap_or_default();
         match (arg.get_action(), value.get_ref()) {
             (ArgAction::SetTrue, DeValue::Boolean(true)) => Ok(vec![format!("--{name}").into()]),
@@ -167,7 +177,7 @@ impl File<'_> {
                 let flag = format!("--{name}").into();
                 Ok(is_on.then_some(flag).into_iter().collect())
             }
-            (ArgAction::SetTrue, _) => Err(self.refuse_type(name, "true or false", value)),
+            (ArgAction::SetTrue, _) => Err(wrong_type(name, "true or false", value)),
             (ArgAction::Append, DeValue::Array(values)) => {
                 values.iter().map(|value| self.argument(arg, value)).collect()
             }
@@ -175,7 +185,7 @@ impl File<'_> {
         }
     }
 
-    fn argument(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<OsString, Failure> {
+    fn argument(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<OsString, String> {
         let name = name_of(arg).unwrap_or_default();
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
@@ -186,7 +196,7 @@ impl File<'_> {
                     ArgAction::Append => "a string, or a list of strings",
                     _ => "a string or a number",
                 };
-                return Err(self.refuse_type(name, wanted, value));
+                return Err(wrong_type(name, wanted, value));
             }
         };
         let text = OsString::from(with_path(arg, &text, &|path| self.beside(path)));
@@ -205,17 +215,6 @@ impl File<'_> {
         std::path::absolute(&whole).unwrap_or(whole).to_string_lossy().into_owned()
     }
 
-    /// Parses a single argument, to report the line of an invalid value.
-    fn check(&self, argument: &OsString, place: &Range<usize>) -> Result<(), Failure> {
-        let alone = [OsString::from("serve"), argument.clone()];
-        match self.command.clone().try_get_matches_from(alone) {
-            Err(refusal) if refusal.kind() != ErrorKind::MissingRequiredArgument => {
-                Err(self.refuse(place, &Failure::Usage(refusal).to_string()))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Names the file if its keys exclude each other, or a flag.
     fn check_together(&self, merged: &[OsString]) -> Result<(), Failure> {
         let Err(refusal) = self.command.clone().try_get_matches_from(merged) else { return Ok(()) };
@@ -224,7 +223,7 @@ impl File<'_> {
     }
 
     /// Reports the line of a value that does not fit that of another key.
-    fn check_values(&self, merged: &[OsString]) -> Result<(), Failure> {
+    fn check_values(&self, merged: &[OsString]) -> Result<(), Problem> {
         // Other errors are reported where all arguments are parsed.
         let Ok(matches) = self.command.clone().try_get_matches_from(merged) else { return Ok(()) };
         let (why, keys) = if let Some(why) = refusal_of_times(&matches) {
@@ -234,30 +233,27 @@ impl File<'_> {
         } else {
             return Ok(());
         };
-        let table = DeTable::parse(self.text).map(Spanned::into_inner).unwrap_or_default();
-        match keys.into_iter().find_map(|key| table.get(key)) {
-            Some(value) => Err(self.refuse(&value.span(), &why)),
+        match keys.into_iter().find_map(|key| Some((key, self.table.get(key)?))) {
+            Some((key, value)) => Err(self.refuse(key, &value.span(), why)),
             None => Ok(()),
         }
     }
 
-    fn refuse_type(&self, name: &str, wanted: &str, value: &Spanned<DeValue<'_>>) -> Failure {
-        let found = value.get_ref().type_str();
-        self.refuse(&value.span(), &format!("{name} must be {wanted}, not a value of type {found}"))
+    fn refuse(&self, key: &str, at: &Range<usize>, why: String) -> Problem {
+        Problem::new(self.text, (ProblemKind::Value, key), at, why)
     }
+}
 
-    /// The line that a failure names.
-    fn line_of(&self, failure: &Failure) -> Option<usize> {
-        let sentence = failure.to_string();
-        let rest = sentence.strip_prefix(&format!("{}, line ", self.path.display()))?;
-        rest.split_once(':')?.0.parse().ok()
-    }
+fn wrong_type(name: &str, wanted: &str, value: &Spanned<DeValue<'_>>) -> String {
+    format!("{name} must be {wanted}, not a value of type {}", value.get_ref().type_str())
+}
 
-    fn refuse(&self, place: &Range<usize>, why: &str) -> Failure {
-        let before = self.text.get(..place.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
-    }
+/// Why a single argument is refused, if it is: with all of them, nothing would say which.
+fn refusal_of(command: &Command, argument: &OsStr) -> Option<String> {
+    let alone = [OsStr::new("serve"), argument];
+    let refusal = command.clone().try_get_matches_from(alone).err()?;
+    let is_alone = refusal.kind() == ErrorKind::MissingRequiredArgument;
+    (!is_alone).then(|| Failure::Usage(refusal).to_string())
 }
 
 /// `text` as a value of `arg`, with the path in it resolved, if there is one.

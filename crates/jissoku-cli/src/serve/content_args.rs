@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_lab::fixtures::{Contract, Echo, Faulty, FortyTwo, InjectedFault, SlowText};
-use jissoku_server::{DynService, Files, Fixed, Service};
+use jissoku_lab::fixtures::{Contract, Echo, Faulty, Fixture, FortyTwo, InjectedFault, SlowText};
+use jissoku_server::{DynService, Files, Fixed};
 
 use super::failure::Failure;
 use crate::units;
@@ -17,7 +17,7 @@ const DELAY_MAX: Duration = Duration::from_hours(1);
 const BUSY_NS_MAX: u64 = 1_000_000_000;
 
 /// The flags that only the laboratory needs.
-pub(super) const LAB_IDS: [&str; 5] = ["contract", "echo", "delay", "busy_ns", "cause"];
+pub(super) const LAB_IDS: &str = "contract echo delay busy_ns cause";
 
 /// The refusal of one of them, by its flag or its key.
 pub(super) fn only_in_lab(name: &str) -> Failure {
@@ -55,15 +55,10 @@ pub(super) struct ContentArgs {
     /// per request. crash=N: panic in a worker at its Nth request. crash-metrics=N: the same in the
     /// worker of --metrics
     #[arg(long, value_name = "NAME[=N]")]
-    cause: Vec<InjectedFault>,
+    pub(super) cause: Vec<InjectedFault>,
 }
 
 impl ContentArgs {
-    /// The faults to inject.
-    pub(super) fn injected_faults(&self) -> &[InjectedFault] {
-        &self.cause
-    }
-
     /// What is served, unless it is a directory alone.
     pub(super) fn name(&self) -> Option<&'static str> {
         let named = [
@@ -102,18 +97,21 @@ impl ContentArgs {
         workers: usize,
     ) -> Result<DynService, Failure> {
         if self.is_forty_two(folder) {
-            return Ok(self.with_faults(FortyTwo::new(), workers));
+            return Ok(self.with_faults(FortyTwo::new().into(), workers));
         }
         let files = load()?;
         Ok(match (&self.fixed, files) {
-            _ if self.echo => self.with_faults(Echo::new(), workers),
+            _ if self.echo => self.with_faults(Echo::new().into(), workers),
             (Some(text), _) if self.has_cost() => {
-                self.with_faults(SlowText::new(text, self.delay, self.busy_ns), workers)
+                self.with_faults(SlowText::new(text, self.delay, self.busy_ns).into(), workers)
             }
-            (Some(text), _) => self.with_faults(Fixed::new(text), workers),
-            (None, Some(files)) if !self.contract => self.with_faults(files, workers),
+            (Some(text), _) if self.cause.is_empty() => Fixed::new(text).into(),
+            (Some(text), _) => self.with_faults(Fixed::new(text).into(), workers),
+            (None, Some(files)) if !self.contract && self.cause.is_empty() => files.into(),
+            (None, Some(files)) if !self.contract => self.with_faults(files.into(), workers),
             (None, files) => {
-                self.with_faults(Contract::new(files, self.delay, self.busy_ns), workers)
+                let contract = Contract::new(files, self.delay, self.busy_ns);
+                self.with_faults(contract.into(), workers)
             }
         })
     }
@@ -122,7 +120,7 @@ impl ContentArgs {
         !self.delay.is_zero() || self.busy_ns > 0
     }
 
-    fn with_faults(&self, service: impl Service, workers: usize) -> DynService {
+    fn with_faults(&self, service: Fixture, workers: usize) -> DynService {
         if self.cause.is_empty() {
             service.into()
         } else {

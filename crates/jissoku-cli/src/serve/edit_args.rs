@@ -49,12 +49,7 @@ impl EditArgs {
             ("--add-prefix", self.add_prefix.is_some()),
             ("--request-field", !self.request_field.is_empty()),
         ];
-        match flags.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => {
-                Err(Failure::of_input(&format!("{flag} needs --to; a route has a key for it")))
-            }
-            None => Ok(()),
-        }
+        Failure::of_first(&flags, |flag| format!("{flag} needs --to; a route has a key for it"))
     }
 
     /// What is changed, and of which requests, if something is. `prefix`: the path of the URL.
@@ -92,8 +87,9 @@ impl EditArgs {
         if edit.rewrite.cuts() && edit.request.concerns("X-Forwarded-Prefix") {
             return Err(Failure::of_input("--strip-prefix sets X-Forwarded-Prefix"));
         }
-        let rewrite = Some(edit.rewrite.clone());
-        Ok((Rule::new(pattern).with_rewrite(rewrite), edit))
+        let mut rule = Rule::new(pattern);
+        rule.rewrite = Some(edit.rewrite.clone());
+        Ok((rule, edit))
     }
 
     fn rewrite(&self, prefix: &str, pattern: &PathPattern) -> Result<Rewrite, Failure> {

@@ -31,9 +31,17 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The input was invalid.
     pub(super) fn of_input(message: &(impl ToString + ?Sized)) -> Self {
         Self::Message { code: BAD_INPUT, message: message.to_string() }
+    }
+
+    /// Refuses the first of some flags that is given, by its name.
+    pub(super) fn of_first(
+        flags: &[(&str, bool)],
+        why: impl FnOnce(&str) -> String,
+    ) -> Result<(), Self> {
+        let first = flags.iter().find(|(_, is_given)| *is_given);
+        first.map_or(Ok(()), |(flag, _)| Err(Self::of_input(&why(flag))))
     }
 
     /// All that is wrong; of one thing, that.
@@ -146,7 +154,8 @@ pub(super) fn print_error(sentence: &str) {
     let _written = writeln!(io::stderr(), "jissoku {}: {sentence}", verb());
 }
 
-fn verb() -> &'static str {
+/// What every line to standard error begins with after the program's name.
+pub fn verb() -> &'static str {
     VERB.get().map_or("serve", String::as_str)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
 use jissoku_proxy::policy::fields::{FieldRules, Side};
-use jissoku_server::{FieldRule, Files, FilesError, FilesOptions, Rule};
+use jissoku_server::{FieldRule, Files, FilesOptions, Rule};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -18,7 +18,8 @@ use crate::units;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct FileArgs {
-    /// Directory or file to serve, or a Python application as MODULE:APP
+    /// Directory or file to serve, a Python application as MODULE:APP, or a handler as NAME.c, NAME.cpp
+    /// or NAME.so
     #[arg(value_name = "DIR|FILE|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
     /// Serve the files of DIR at paths below PREFIX, beside an application; may be repeated
@@ -95,7 +96,8 @@ impl FileArgs {
     pub(super) fn beside_app(&self) -> Result<Vec<(String, Arc<Files>)>, Failure> {
         let count = self.r#static.len() as u64;
         let open = |(prefix, folder): &(String, PathBuf)| {
-            let files = self.open(folder, count).map_err(|error| Failure::of_input(&error))?;
+            let files =
+                self.open(folder, Vec::new(), count).map_err(|error| Failure::of_input(&error))?;
             Ok((prefix.clone(), Arc::new(files)))
         };
         self.r#static.iter().map(open).collect()
@@ -112,7 +114,8 @@ impl FileArgs {
             return Err(Failure::of_input("--static cannot be used with [[route]]: add a route"));
         }
         if !self.r#static.is_empty() && !is_app {
-            return Err(Failure::of_input("--static needs an application, MODULE:APP"));
+            let why = "--static needs an application, MODULE:APP, or a handler";
+            return Err(Failure::of_input(why));
         }
         if !self.response_field.is_empty() && is_app && self.r#static.is_empty() && !has_routes {
             let why =
@@ -150,7 +153,7 @@ impl FileArgs {
             Files::open(folder, self.options()).map_err(|error| {
                 Failure::of_input(&match suggestion {
                     Some(name) => format!("{error}; an application is MODULE:APP, here {name}"),
-                    None => error.to_string(),
+                    None => error,
                 })
             })
         };
@@ -158,12 +161,19 @@ impl FileArgs {
     }
 
     /// Opens the directory of a route, one of `count` that share the memory for cached files. One
-    /// without an index is that of no application in the browser.
-    pub(super) fn open(&self, folder: &Path, count: u64) -> Result<Files, FilesError> {
+    /// without an index is that of no application in the browser. `fields` come before those of the
+    /// options.
+    pub(super) fn open(
+        &self,
+        folder: &Path,
+        mut fields: Vec<FieldRule>,
+        count: u64,
+    ) -> Result<Files, String> {
         let options = self.options();
+        fields.extend(options.fields);
         let cache_size = options.cache_size / count.max(1);
         let is_spa = options.is_spa && (folder.is_file() || folder.join("index.html").is_file());
-        Files::open(folder, FilesOptions { cache_size, is_spa, ..options })
+        Files::open(folder, FilesOptions { cache_size, is_spa, fields, ..options })
     }
 
     /// The rules of --cache-control, and of --response-field.

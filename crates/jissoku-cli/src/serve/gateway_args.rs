@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::{Args, value_parser};
 use jissoku_proxy::policy::configuration::Protocol;
 use jissoku_proxy::policy::redirect::Redirect;
+use jissoku_proxy::policy::routes::Rewrite;
 use jissoku_proxy::{
     Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
@@ -24,7 +25,7 @@ pub(super) struct GatewayArgs {
     /// the uwsgi protocol uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas;
     /// a path behind the port is put before those of requests
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
-    to: Option<String>,
+    pub(super) to: Option<String>,
     /// Redirect all requests to URL, in which {host}, {hostname}, {target} and others are variables,
     /// with 308 or another STATUS
     #[arg(long, value_name = "[STATUS=]URL", value_parser = edit_args::redirect,
@@ -92,34 +93,31 @@ impl GatewayArgs {
             if let Some(name) = Redirect::OWN_FIELDS.iter().find(|it| edit.response.concerns(it)) {
                 return Err(Failure::of_input(&format!("--redirect sets {name}")));
             }
-            let redirect = Arc::new(redirect.clone().with_fields(edit.response));
+            let mut redirect = redirect.clone();
+            redirect.fields = edit.response;
+            let content = Content::Redirect(redirect);
             let gateway = self.gateway(Vec::new(), secure);
-            let content = RouteContent {
-                redirects: vec![redirect],
-                ..RouteContent::single(rule, Content::Redirect(0), gateway, body_size_max)
-            };
+            let content = RouteContent::single(rule, content, gateway, body_size_max);
             return Ok(Some(Arc::new(content).without_app().into()));
         }
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
         let targets: Vec<Target> = words
             .map(|word| {
-                word.parse().map_err(|error: jissoku_proxy::TargetError| {
-                    Failure::of_input(&format!("--to {error}"))
-                })
+                word.parse().map_err(|why: String| Failure::of_input(&format!("--to {why}")))
             })
             .collect::<Result<_, _>>()?;
         if targets.is_empty() {
             return Err(Failure::of_input("--to names no server"));
         }
-        if targets.iter().any(|target| target.protocol() != targets[0].protocol()) {
+        if targets.iter().any(|target| target.protocol != targets[0].protocol) {
             let why = "--to names servers of several protocols: write routes for them";
             return Err(Failure::of_input(why));
         }
-        if targets.iter().any(|target| target.prefix() != targets[0].prefix()) {
+        if targets.iter().any(|target| target.prefix != targets[0].prefix) {
             return Err(Failure::of_input("--to names servers with different paths"));
         }
-        let edit = self.edit.read(targets[0].prefix(), response_rules)?;
+        let edit = self.edit.read(&targets[0].prefix, response_rules)?;
         let timeouts = self.timeouts();
         let resolution = Resolution {
             every_ns: self.upstream_resolve_every,
@@ -128,18 +126,23 @@ impl GatewayArgs {
         };
         let options = UpstreamOptions {
             resolution,
-            tls: self.tls(targets[0].protocol())?,
+            tls: self.tls(targets[0].protocol)?,
             tls_name: self.upstream_tls_name.clone(),
             ..UpstreamOptions::new(timeouts.idle_ns)
         };
         let upstream = UpstreamGroup::unnamed(targets, options);
-        let gateway = self.gateway(vec![upstream], secure);
+        let mut gateway = self.gateway(vec![upstream], secure);
         Ok(Some(match edit {
             None => gateway.into(),
+            // Without another path there is nothing to decide by the path.
+            Some((_, edit)) if edit.rewrite == Rewrite::default() => {
+                gateway.edit_all(edit);
+                gateway.into()
+            }
             Some((rule, edit)) => {
-                let forwarding = Forwarding::new(0, timeouts.head_ns);
-                let content = Content::Forward(Forwarding { edit: Some(0), ..forwarding });
-                let gateway = gateway.with_edits(vec![edit]);
+                let edit = gateway.add_edit(edit);
+                let forwarding = Forwarding { edit, ..Forwarding::new(0, timeouts.head_ns) };
+                let content = Content::Forward(forwarding);
                 let content = RouteContent::single(rule, content, gateway, body_size_max);
                 Arc::new(content).without_app().into()
             }
@@ -167,18 +170,12 @@ impl GatewayArgs {
             ("name", self.upstream_tls_name.is_some()),
             ("insecure", self.upstream_tls_insecure),
         ];
-        match flags.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => Err(Failure::of_input(&format!(
+        Failure::of_first(&flags, |flag| {
+            format!(
                 "--upstream-tls-{flag} needs --to https://HOST:PORT; an upstream has a key for it, \
                  tls-{flag}"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// The servers of `--to`.
-    pub(super) fn target(&self) -> Option<&str> {
-        self.to.as_deref()
+            )
+        })
     }
 
     /// TLS to the servers of `--to`, if they speak that.
@@ -198,15 +195,15 @@ impl GatewayArgs {
         upstreams: Vec<UpstreamGroup>,
         secure: SecureListeners,
     ) -> Gateway {
-        Gateway::of(upstreams, self.timeouts())
-            .with_secure_listeners(secure)
-            .with_fields_max(self.response_fields_max)
-            .with_via_name(self.via_name.as_deref().unwrap_or(instance::name()))
-            .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
-            .with_gather_memory(usize::try_from(self.gather_memory).unwrap_or(usize::MAX))
+        let mut gateway = Gateway::of(upstreams, self.timeouts());
+        gateway.secure_listeners = secure;
+        gateway.fields_max = self.response_fields_max;
+        gateway.via_name = self.via_name.as_deref().unwrap_or(instance::name()).into();
+        gateway.diagnostics_for = self.diagnostics_for.clone().unwrap_or_default();
+        gateway.gather_memory = usize::try_from(self.gather_memory).unwrap_or(usize::MAX);
+        gateway
     }
 
-    /// The timeouts for a server.
     const fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect_ns: self.connect_time_max,
@@ -225,7 +222,7 @@ pub(super) fn tls_client(
     flags: &str,
 ) -> Result<TlsClient, String> {
     if accepts_all {
-        return TlsClient::new(&Trust::AnyCertificate).map_err(|error| error.to_string());
+        return TlsClient::new(&Trust::AnyCertificate);
     }
     let (path, pem) = jissoku_tls::read_authorities(ca, flags)?;
     TlsClient::new(&Trust::Authorities(pem)).map_err(|error| format!("{}: {error}", path.display()))

@@ -2,121 +2,62 @@
 
 use crate::help::Group;
 
-pub(super) static GROUPS: [Group; 13] = [
+pub(super) static GROUPS: [Group; 14] = [
     Group {
         heading: "What is served",
-        common: &["folder", "to", "static", "config"],
-        others: &["fixed", "redirect", "print_config"],
+        common: "folder to static config",
+        others: "fixed redirect print_config",
     },
     Group {
         heading: "Files",
-        common: &[],
-        others: &[
-            "spa",
-            "clean_urls",
-            "response_field",
-            "listing",
-            "dotfiles",
-            "symlinks",
-            "precompressed",
-            "not_found",
-            "cache_control",
-            "content_type",
-            "revalidate",
-            "cache_size",
-        ],
+        common: "",
+        others: "spa clean_urls response_field listing dotfiles symlinks precompressed not_found \
+                 cache_control content_type revalidate cache_size",
     },
     Group {
         heading: "Forwarding",
-        common: &[],
-        others: &[
-            "strip_prefix",
-            "add_prefix",
-            "request_field",
-            "connect_time_max",
-            "response_time_max",
-            "read_time_max",
-            "upstream_idle_time",
-            "upstream_resolve_every",
-            "upstream_tls_ca",
-            "upstream_tls_name",
-            "upstream_tls_insecure",
-            "tunnel_idle_time",
-            "gather_memory",
-            "response_fields_max",
-            "via_name",
-            "diagnostics_for",
-        ],
+        common: "",
+        others: "strip_prefix add_prefix request_field connect_time_max response_time_max \
+                 read_time_max upstream_idle_time upstream_resolve_every upstream_tls_ca \
+                 upstream_tls_name upstream_tls_insecure tunnel_idle_time gather_memory \
+                 response_fields_max via_name diagnostics_for",
     },
     Group {
         heading: "Where",
-        common: &["listen"],
-        others: &["socket_mode", "trusted_proxies", "forwarded_fields"],
+        common: "listen",
+        others: "socket_mode trusted_proxies forwarded_fields",
     },
-    Group {
-        heading: "Workers",
-        common: &["workers", "threads"],
-        others: &["cores", "driver", "pin"],
-    },
+    Group { heading: "Workers", common: "workers threads", others: "cores driver pin" },
     Group {
         heading: "Applications",
-        common: &["factory"],
-        others: &[
-            "app_dir",
-            "chdir",
-            "env_file",
-            "root_path",
-            "lifespan",
-            "log_level",
-            "log_config",
-            "body_memory_max",
-            "wsgi",
-            "asgi",
-            "asgi_spec_version",
-            "asgi_path_send",
-            "hang_timeout",
-            "start_timeout",
-            "max_requests",
-            "max_requests_jitter",
-            "worker_memory_max",
-        ],
+        common: "factory",
+        others: "app_dir chdir env_file root_path lifespan log_level log_config body_memory_max \
+                 wsgi asgi asgi_spec_version asgi_path_send hang_timeout start_timeout \
+                 max_requests max_requests_jitter worker_memory_max",
     },
-    Group { heading: "Development", common: &["reload"], others: &[] },
+    Group { heading: "Handlers in C", common: "", others: "cflags libs" },
+    Group { heading: "Development", common: "reload", others: "" },
     Group {
         heading: "Limits",
-        common: &["body_size_max", "idle_time_max"],
-        others: &[
-            "request_line_size_max",
-            "field_size_max",
-            "fields_size_max",
-            "fields_count_max",
-            "extensions_size_max",
-            "connections_max",
-            "connections_per_address_max",
-            "head_time_max",
-            "pause_max",
-            "pace_grace",
-            "pace_min",
-            "linger_time_max",
-            "linger_pause_max",
-            "linger_size_max",
-            "steps_per_turn_max",
-            "output_size_high",
-        ],
+        common: "body_size_max idle_time_max",
+        others: "request_line_size_max field_size_max fields_size_max fields_count_max \
+                 extensions_size_max connections_max connections_per_address_max head_time_max \
+                 pause_max pace_grace pace_min linger_time_max linger_pause_max linger_size_max \
+                 steps_per_turn_max output_size_high",
     },
-    Group { heading: "TLS", common: &["tls_cert", "tls_key"], others: &[] },
+    Group { heading: "TLS", common: "tls_cert tls_key", others: "" },
     Group {
         heading: "Logs and metrics",
-        common: &["access_log", "metrics"],
-        others: &["log_format", "request_id", "quiet"],
+        common: "access_log metrics",
+        others: "log_format request_id quiet",
     },
-    Group { heading: "Process", common: &["user"], others: &["group", "pid_file"] },
+    Group { heading: "Process", common: "user", others: "group pid_file store_folder" },
     Group {
         heading: "Reload and end",
-        common: &[],
-        others: &["drain_window", "drain_timeout", "drain_streams", "stop_window", "stop_timeout"],
+        common: "",
+        others: "drain_window drain_timeout drain_streams stop_window stop_timeout",
     },
-    Group { heading: "Laboratory", common: &[], others: &super::content_args::LAB_IDS },
+    Group { heading: "Laboratory", common: "", others: super::content_args::LAB_IDS },
 ];
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ const VARIABLE: &str = "JISSOKU_INSTANCE";
 
 static NAME: OnceLock<String> = OnceLock::new();
 
-/// The name of this instance.
 pub(super) fn name() -> &'static str {
     NAME.get_or_init(|| format!("jissoku-{:010x}", RandomState::new().hash_one(()) >> 24))
 }

@@ -83,10 +83,8 @@ const OPTIONS: [&str; 5] = ["http", "uwsgi", "proxy-protocol", "plain", "redirec
 /// The address without `--listen` and without sockets that were passed.
 const DEFAULT: &str = "127.0.0.1:8000";
 
-/// The usual port of `http`.
 const HTTP_PORT: u16 = 80;
 
-/// The usual port of `https`.
 const HTTPS_PORT: u16 = 443;
 
 /// The port of a redirect without one, until that of the first listener with TLS is known.
@@ -227,7 +225,6 @@ impl Listen {
     }
 }
 
-/// The port that a listener redirects to, if it does.
 const fn redirect_port(options: ListenerOptions) -> Option<u16> {
     match options.encryption {
         Encryption::Redirect(port) => Some(port),
@@ -255,7 +252,6 @@ pub(super) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Whether there are certificates.
     pub(super) const fn is_given(&self) -> bool {
         !self.tls_cert.is_empty()
     }

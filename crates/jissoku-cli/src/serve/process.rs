@@ -1,6 +1,5 @@
 //! The server process: start-up, the event loop for signals, reload and re-exec.
 
-use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use jissoku_proxy::RouteContent;
 use jissoku_server::{
     RunningServer, SecureListeners, Server, ServerEvent, Settings, SignalSet, Sockets, Tls,
 };
+use jissoku_store::Store;
 
 use super::end_watch::{self, EndWatch};
 use super::failure::{Failure, print_error};
@@ -19,6 +19,7 @@ use super::process_args::PidFile;
 use super::systemd_env::SystemdEnv;
 use super::telemetry_args::Telemetry;
 use super::{LoadApp, Serve, instance, main_thread, watch};
+use crate::usage::print_line;
 
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
@@ -48,11 +49,10 @@ fn run_with(
     mut systemd: SystemdEnv,
 ) -> Result<(), Failure> {
     // Before the application is imported, so that a file written later counts as changed.
-    let mut watched =
-        serve.app.watched().filter(|_| systemd.worker.is_none()).map(|it| watch::Watched::of(&it));
+    let mut watched = serve.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
     let started = Started::begin_when_importable(serve, load, &mut systemd, watched.as_mut());
-    let Started { running, signals, given, pid_file, routes, telemetry_state, secure } = started
-        .map_err(|failure| {
+    let Started { running, signals, given, pid_file, routes, stores, telemetry_state, secure } =
+        started.map_err(|failure| {
             // Before a predecessor ends this process.
             let code = failure.print();
             systemd.notify_failure();
@@ -73,9 +73,11 @@ fn run_with(
         systemd,
         pid_file,
         routes,
+        stores,
         telemetry_state,
         end_watch: None,
     };
+    server_process.telemetry_state.set_stores(&server_process.stores);
     server_process.telemetry_state.start()?;
     server_process.begin(serve, &secure)?;
     let counters = server_process.systemd.parent_pipe();
@@ -101,6 +103,7 @@ struct Started {
     given: Vec<Endpoint>,
     pid_file: Option<PidFile>,
     routes: Option<Arc<RouteContent>>,
+    stores: Vec<Store>,
     telemetry_state: Telemetry,
     secure: SecureListeners,
 }
@@ -146,7 +149,7 @@ impl Started {
     ) -> Result<Self, Failure> {
         let worker = systemd.worker;
         let telemetry_state =
-            serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults(), worker)?;
+            serve.telemetry.open(&mut systemd.sockets, &serve.content.cause, worker)?;
         let given = systemd.sockets.endpoints();
         let user = if worker.is_none() { serve.process.find()? } else { None };
         let mut settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
@@ -170,9 +173,11 @@ impl Started {
                     .and_then(|()| user.drop_privileges())
                     .map_err(|error| Failure::of_input(&error))?;
             }
-            Ok((pid_file, serve.service(load, (server.endpoints(), &secure), worker, None)?))
+            let stores = serve.open_stores(worker)?;
+            let service = serve.service(load, (server.endpoints(), &secure), worker, None)?;
+            Ok((pid_file, stores, service))
         });
-        let (pid_file, (service, routes)) = match prepared {
+        let (pid_file, stores, (service, routes)) = match prepared {
             Ok(prepared) => prepared,
             Err(failure) => {
                 server.close();
@@ -197,11 +202,11 @@ impl Started {
                 return Err(Failure::of_start(&error));
             }
         };
-        Ok(Self { running, signals: registered, given, pid_file, routes, telemetry_state, secure })
+        let signals = registered;
+        Ok(Self { running, signals, given, pid_file, routes, stores, telemetry_state, secure })
     }
 }
 
-/// The running server process.
 struct ServerProcess<'a> {
     arguments: &'a [String],
     load: Option<&'a LoadApp>,
@@ -209,7 +214,6 @@ struct ServerProcess<'a> {
     program_timeout: Option<Duration>,
     /// Whether this process imports a Python application.
     imports_app: bool,
-    /// Whether the workers are processes.
     has_processes: bool,
     /// The index of this process, if it is a worker of another.
     worker: Option<usize>,
@@ -219,8 +223,10 @@ struct ServerProcess<'a> {
     signals: SignalSet,
     systemd: SystemdEnv,
     pid_file: Option<PidFile>,
-    /// What the routes serve, if there are some.
     routes: Option<Arc<RouteContent>>,
+    /// Those of the configuration file, unless this process is a worker of another. This process
+    /// synchronises and sweeps them.
+    stores: Vec<Store>,
     telemetry_state: Telemetry,
     /// Set once this process is to end, if it runs an application.
     end_watch: Option<EndWatch>,
@@ -344,10 +350,9 @@ impl ServerProcess<'_> {
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments, self.load).and_then(|serve| {
-            let update = serve
-                .telemetry
-                .open_again(&self.telemetry_state, serve.content.injected_faults())?;
+            let update = serve.telemetry.open_again(&self.telemetry_state, &serve.content.cause)?;
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
+            let stores = serve.open_stores(None)?;
             let previous = self.routes.as_deref();
             let listeners = (Vec::new(), &settings.secure_listeners());
             let (service, routes) = serve.service(self.load, listeners, None, previous)?;
@@ -357,6 +362,8 @@ impl ServerProcess<'_> {
                 new.gateway.take_over(&old.gateway);
             }
             self.routes = routes;
+            self.telemetry_state.set_stores(&stores);
+            self.stores = stores;
             print_warnings(&settings);
             self.program_timeout = serve.program_timeout()?;
             if self.telemetry_state.adopt(update)? {
@@ -457,11 +464,4 @@ fn print_warnings(settings: &Settings) {
     for warning in settings.tls.iter().flat_map(Tls::warnings) {
         print_error(warning);
     }
-}
-
-/// Prints a line to standard output.
-fn print_line(line: &str) {
-    let mut stdout = io::stdout().lock();
-    // The error is ignored: stdout may be closed.
-    let _written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

@@ -1,24 +1,25 @@
 //! Converts `[upstream.NAME]` and `[[route]]` of the configuration file to a service.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_proxy::policy::configuration::{
-    self, Configuration, Explanation, HostField, Route, RouteAction,
+    self, Configuration, Explanation, Folder, HostField, Problem, ProblemKind, Route, RouteAction,
 };
+use jissoku_proxy::policy::routes::Rule;
 use jissoku_proxy::{
-    Resolution, RouteContent, RouteLimits, ServerEntry, Target, UpstreamGroup, UpstreamOptions,
+    Content, Forwarding, Gateway, GatherRoute, Resolution, RouteContent, RouteEntry, RouteLimits,
+    ServerEntry, Target, TextWithFields, UpstreamGroup, UpstreamOptions,
 };
-use jissoku_server::{SecureListeners, TlsClient, TlsName};
+use jissoku_server::{Files, Fixed, SecureListeners, TlsClient, TlsName};
+use toml::de::DeTable;
 
 use super::app_name::AppName;
 use super::failure::{Failure, print_error};
 use super::files::FileArgs;
 use super::gateway_args::{GatewayArgs, tls_client};
-use super::route_contents::RouteContents;
+use super::handler_file::HandlerFile;
 
-/// The routes of a file.
 #[derive(Debug)]
 pub(super) struct RouteTable {
     path: PathBuf,
@@ -27,23 +28,25 @@ pub(super) struct RouteTable {
 
 impl RouteTable {
     /// Reads the routes of a file, if it contains any; or all that is wrong with them.
-    pub(super) fn read(path: &Path, text: &str) -> Result<Option<Self>, Vec<Failure>> {
-        let refuse = |problem| Failure::of_input(&format!("{}, {problem}", path.display()));
-        let configuration = Configuration::parse_all(text)
-            .map_err(|problems| problems.into_iter().map(refuse).collect::<Vec<_>>())?;
-        let table = Self { path: path.to_owned(), configuration };
+    pub(super) fn read(
+        path: &Path,
+        text: &str,
+        parsed: &DeTable<'_>,
+    ) -> Result<Option<Self>, Vec<Problem>> {
+        let table = Self { path: path.to_owned(), configuration: Configuration::of(text, parsed)? };
         let Configuration { upstreams, routes, .. } = &table.configuration;
-        if routes.is_empty() {
-            return match upstreams.first() {
-                Some(upstream) => {
-                    Err(vec![table.refuse(upstream.line, "no [[route]] uses this upstream")])
-                }
-                None => Ok(None),
-            };
+        let refuse = |key, line, why| Problem { kind: ProblemKind::Value, key, line, why };
+        if let (Some(upstream), []) = (upstreams.first(), &**routes) {
+            let key = format!("upstream.{}", upstream.name);
+            let why = "no [[route]] uses this upstream".to_owned();
+            return Err(vec![refuse(key, upstream.line, why)]);
         }
-        let wrong: Vec<Failure> =
-            routes.iter().filter_map(|route| table.check(route).err()).collect();
-        if wrong.is_empty() { Ok(Some(table)) } else { Err(wrong) }
+        let of_app = |(index, route): (usize, &Route)| {
+            let (key, why) = table.refusal_of_code(route)?;
+            Some(refuse(format!("route[{index}].{key}"), route.line, why))
+        };
+        let problems: Vec<Problem> = routes.iter().enumerate().filter_map(of_app).collect();
+        if problems.is_empty() { Ok((!routes.is_empty()).then_some(table)) } else { Err(problems) }
     }
 
     /// Explains which route takes a request.
@@ -65,6 +68,20 @@ impl RouteTable {
             RouteAction::App(name) => AppName::parse(Some(Path::new(name))),
             _ => None,
         })
+    }
+
+    /// The handlers in C, each once, in the order of their routes.
+    pub(super) fn handlers(&self) -> Vec<HandlerFile> {
+        let mut files: Vec<HandlerFile> = Vec::new();
+        for route in &self.configuration.routes {
+            if let RouteAction::Handler(name) = &route.action
+                && let Some(file) = HandlerFile::parse(Some(&self.beside(name)))
+                && !files.contains(&file)
+            {
+                files.push(file);
+            }
+        }
+        files
     }
 
     /// The largest limit of bodies of the routes that have one, or `size_max`.
@@ -90,68 +107,89 @@ impl RouteTable {
                 self.upstream(upstream, flags, known)
             })
             .collect::<Result<_, _>>()?;
-        let limits = routes
-            .iter()
-            .zip(rules.rules())
-            .map(|(route, rule)| {
-                let (rate, concurrency) = (route.rate.clone(), route.concurrency.clone());
-                let known = previous.and_then(|old| old.limits_of(rule));
-                RouteLimits::new(&route.path, rate, concurrency, known)
-            })
-            .collect();
-        let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
-        let mut contents = RouteContents::new(flags.response_time_max);
-        for (route, rule) in routes.iter().zip(rules.rules()) {
-            let open = |folder: &str| {
-                let opened = files.open(&self.beside(folder), folder_count);
-                opened.map_err(|error| self.refuse(route.line, &error.to_string()))
-            };
-            contents.add((route, rule), &self.configuration.upstreams, open)?;
-        }
-        let RouteContents {
-            contents,
-            folders,
-            texts,
-            texts_with_fields,
-            redirects,
-            gathers,
-            hedges,
-            deadline_fields,
-            edits,
-            ..
-        } = contents;
-        let gateway = flags
-            .gateway(upstreams, secure)
-            .with_hedges(&hedges)
-            .with_deadline_fields(&deadline_fields)
-            .with_edits(edits);
-        let size_max_of = |route: &Route| {
-            route.body_size_max.unwrap_or(match route.action {
+        let mut gateway = flags.gateway(upstreams, secure);
+        let (written, folders) = self.open_folders(files)?;
+        let entry = |(route, rule): (&Route, &Rule)| {
+            let (rate, concurrency) = (route.rate.clone(), route.concurrency.clone());
+            let known = previous.and_then(|old| old.limits_of(rule));
+            let size_max = match route.action {
                 RouteAction::App(_) => app_body_size_max,
                 _ => body_size_max,
-            })
+            };
+            RouteEntry {
+                content: self.serving((route, rule), &written, &mut gateway),
+                limits: RouteLimits::new(&route.path, rate, concurrency, known),
+                body_size_max: route.body_size_max.unwrap_or(size_max),
+            }
         };
-        Ok(Arc::new(RouteContent {
-            rules: rules.clone(),
-            contents,
-            limits,
-            body_sizes_max: routes.iter().map(size_max_of).collect(),
-            body_size_max,
-            folders,
-            prefixes: Vec::new(),
-            texts,
-            texts_with_fields,
-            redirects,
-            gathers,
-            gateway: Arc::new(gateway),
-        }))
+        let routes = routes.iter().zip(rules.rules()).map(entry).collect();
+        let (rules, prefixes, gateway) = (rules.clone(), Vec::new(), Arc::new(gateway));
+        Ok(Arc::new(RouteContent { rules, routes, body_size_max, folders, prefixes, gateway }))
     }
 
-    fn folders(&self) -> impl Iterator<Item = &str> {
-        self.configuration.routes.iter().filter_map(|route| match &route.action {
-            RouteAction::Folder(folder) => Some(folder.as_str()),
-            _ => None,
-        })
+    /// Opens each of the folders once for the same fields, and returns what is written of them, and
+    /// them in the same order.
+    fn open_folders(&self, files: &FileArgs) -> Result<(Vec<&Folder>, Vec<Arc<Files>>), Failure> {
+        let (mut written, mut lines) = (Vec::new(), Vec::new());
+        for route in &self.configuration.routes {
+            if let RouteAction::Folder(folder) = &route.action
+                && !written.contains(&folder)
+            {
+                written.push(folder);
+                lines.push(route.line);
+            }
+        }
+        let open = |(folder, line): (&&Folder, &usize)| {
+            let (path, count) = (self.beside(&folder.path), written.len() as u64);
+            let opened = files.open(&path, folder.fields.clone(), count);
+            opened.map(Arc::new).map_err(|why| self.refuse(*line, &why))
+        };
+        let folders = written.iter().zip(&lines).map(open).collect::<Result<_, _>>()?;
+        Ok((written, folders))
+    }
+
+    /// What serves the requests of a route. `folders` are those that were opened.
+    fn serving(
+        &self,
+        (route, rule): (&Route, &Rule),
+        folders: &[&Folder],
+        gateway: &mut Gateway,
+    ) -> Content {
+        let fields = route.response_fields.clone();
+        match &route.action {
+            RouteAction::Folder(folder) => {
+                let place = folders.iter().position(|other| *other == folder);
+                Content::Folder(place.unwrap_or_default())
+            }
+            RouteAction::Fixed(text) if fields.is_empty() => Content::Fixed(Fixed::new(text)),
+            RouteAction::Fixed(text) => Content::FixedWithFields(TextWithFields::new(text, fields)),
+            RouteAction::Redirect(redirect) => {
+                let mut redirect = redirect.as_ref().clone();
+                redirect.fields = fields;
+                Content::Redirect(redirect)
+            }
+            RouteAction::Forward(upstream) => {
+                Content::Forward(gateway.add_route(route, rule, *upstream))
+            }
+            RouteAction::App(_) => Content::App,
+            RouteAction::Handler(name) => {
+                let file = HandlerFile::parse(Some(&self.beside(name)));
+                let place = self.handlers().iter().position(|other| Some(other) == file.as_ref());
+                Content::Part(place.unwrap_or_default())
+            }
+            RouteAction::Gather(plan) => {
+                let forwarding = gateway.add_route(route, rule, 0);
+                let forwardings = plan.parts.iter().map(|part| {
+                    let name = part.template.upstream();
+                    let mut upstreams = self.configuration.upstreams.iter();
+                    // A part that names an unknown upstream was refused when the file was read.
+                    let index = upstreams.position(|upstream| upstream.name == name);
+                    Forwarding { upstream: index.unwrap_or_default(), ..forwarding }
+                });
+                let (plan, forwardings) = (plan.as_ref().clone(), forwardings.collect());
+                Content::Gather(Arc::new(GatherRoute { plan, forwardings, fields }))
+            }
+        }
     }
 
     fn upstream(
@@ -161,7 +199,7 @@ impl RouteTable {
         previous: Option<&UpstreamGroup>,
     ) -> Result<UpstreamGroup, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
-        let host = match (&upstream.host, servers.first()) {
+        let host = match (&upstream.policy.host, servers.first()) {
             (HostField::Name(name), _) => name,
             (_, Some(server)) if !server.endpoint.starts_with("unix:") => &server.endpoint,
             // The path of a socket is no Host.
@@ -169,29 +207,21 @@ impl RouteTable {
         };
         let mut targets = Vec::new();
         for server in servers {
-            let found = Target::of_server(&server.endpoint, upstream.protocol)
+            let found = Target::of_server(&server.endpoint, upstream.policy.protocol)
                 .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
             let (weight, in_flight_max) = (server.weight, server.in_flight_max);
-            if found.is_unix() && upstream.protocol.has_tls() && upstream.tls.name.is_none() {
+            if found.is_unix() && upstream.policy.protocol.has_tls() && upstream.tls.name.is_none()
+            {
                 let why = format!("upstream {name:?}: a Unix socket with TLS needs tls-name");
                 return Err(self.refuse(*line, &why));
             }
             targets.push(ServerEntry { target: found, weight, in_flight_max });
         }
         let options = UpstreamOptions {
-            balance: upstream.balance,
-            hash_key: upstream.hash_key.clone(),
-            ejection: upstream.ejection,
-            queue: upstream.queue,
-            retry_statuses: upstream.retry_statuses,
-            health: upstream.health.clone(),
-            protocol: upstream.protocol,
+            policy: upstream.policy.clone(),
             tls: self.tls(upstream)?,
             tls_name: self.tls_name(upstream)?,
             idle_ns: upstream.idle_ns.unwrap_or(flags.upstream_idle_time),
-            idle_min: upstream.idle_min,
-            host: upstream.host.clone(),
-            has_via: upstream.has_via,
             resolution: Resolution {
                 every_ns: upstream.resolve_ns.unwrap_or(flags.upstream_resolve_every),
                 report: print_error,
@@ -211,7 +241,7 @@ impl RouteTable {
 
     /// TLS to the servers of an upstream, if they speak that.
     fn tls(&self, upstream: &configuration::Upstream) -> Result<Option<TlsClient>, Failure> {
-        if !upstream.protocol.has_tls() {
+        if !upstream.policy.protocol.has_tls() {
             return Ok(None);
         }
         let ca = upstream.tls.authorities.as_deref().map(|file| self.beside(file));
@@ -223,18 +253,29 @@ impl RouteTable {
             .map_err(|why| self.refuse(upstream.line, &format!("upstream {name:?}: {why}")))
     }
 
-    /// Rejects routes that are valid but not supported by the server.
-    fn check(&self, route: &Route) -> Result<(), Failure> {
-        let RouteAction::App(name) = &route.action else { return Ok(()) };
-        let Some(app) = AppName::parse(Some(Path::new(name))) else {
-            return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));
+    /// Why the server does not support the code of a route, if it has some, and its key.
+    fn refusal_of_code(&self, route: &Route) -> Option<(&'static str, String)> {
+        let RouteAction::Handler(name) = &route.action else {
+            return Some(("app", self.refusal_of_app(route)?));
         };
-        match self.app() {
-            Some(other) if other != app => {
-                let why = format!("a server has one application, and {other} is one");
-                Err(self.refuse(route.line, &why))
+        let why = match (HandlerFile::parse(Some(&self.beside(name))), self.app()) {
+            (None, _) => format!("handler is a file NAME.c, NAME.cpp or NAME.so, not {name:?}"),
+            // Its faults would be those of the process of both.
+            (_, Some(app)) => format!("a server has handlers or an application, and {app} is one"),
+            _ => return None,
+        };
+        Some(("handler", why))
+    }
+
+    /// Why the server does not support the application of a route, if it has one.
+    fn refusal_of_app(&self, route: &Route) -> Option<String> {
+        let RouteAction::App(name) = &route.action else { return None };
+        match (AppName::parse(Some(Path::new(name))), self.app()) {
+            (None, _) => Some(format!("app is MODULE:APP, not {name:?}")),
+            (Some(app), Some(other)) if other != app => {
+                Some(format!("a server has one application, and {other} is one"))
             }
-            _ => Ok(()),
+            _ => None,
         }
     }
 

@@ -15,7 +15,7 @@ impl Serve {
         if self.process.quiet {
             return Ok(Vec::new());
         }
-        let count = self.workers.placement(self.app().is_some())?.workers;
+        let count = self.workers.placement(self.runs_code())?.workers;
         let kind = if self.has_processes()? { "process" } else { "thread" };
         let plural = match (count, kind) {
             (1, _) => "",
@@ -35,7 +35,10 @@ impl Serve {
         if let Some(app) = self.app() {
             return format!("the application {app}");
         }
-        if let Some(servers) = self.gateway.target() {
+        if let [file, ..] = &*self.handler_files() {
+            return format!("the handler {}", file.name());
+        }
+        if let Some(servers) = &self.gateway.to {
             return format!("requests forwarded to {servers}");
         }
         let folder = self.files.folder().map(|folder| {

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::Args;
+use jissoku_os::crash_stack;
 use jissoku_server::{HangWatch, ProcessSettings};
 
 use super::failure::{Failure, print_error};
@@ -47,19 +48,22 @@ impl SupervisionArgs {
             ("--max-requests-jitter", self.max_requests_jitter > 0),
             ("--worker-memory-max", self.worker_memory_max.is_some()),
         ];
-        match given.into_iter().find(|(_, is_given)| *is_given && !has_processes) {
-            Some((flag, _)) => {
-                let why = "needs worker processes: those of an application by its name, MODULE:APP";
-                Err(Failure::of_input(&format!("{flag} {why}")))
-            }
-            None => Ok(()),
+        if has_processes {
+            return Ok(());
         }
+        Failure::of_first(&given, |flag| {
+            format!(
+                "{flag} needs worker processes: those of an application, MODULE:APP, or of a handler \
+                 in C, FILE.c"
+            )
+        })
     }
 
     /// How worker processes are started and watched.
     pub(super) fn processes(&self, reloads_on_change: bool) -> ProcessSettings {
         ProcessSettings {
             program: systemd_env::worker_program,
+            variables: Vec::new(),
             report: print_error,
             memory_max: self.worker_memory_max,
             start_timeout: self.start_timeout(reloads_on_change),
@@ -100,10 +104,11 @@ fn limit(given_ns: Option<u64>, default: Duration, may_be_debugged: bool) -> Opt
     given_ns.map(Duration::from_nanos).or(default).filter(|limit| !limit.is_zero())
 }
 
-/// Ends this process with the signal on which the interpreter writes its stacks (`faulthandler`).
+/// Ends this process with the signal on which the interpreter writes its stacks (`faulthandler`), or
+/// the thread of a handler its own.
 fn on_hang(index: usize) {
     print_error(&format!("worker {index} is busy for longer than --hang-timeout and is killed"));
-    std::process::abort();
+    crash_stack::abort_here();
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The access log and the metrics endpoint: flags, and their state while the process runs.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
     AccessLog, DynService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
-    ParentPipe, RunningServer, Server, Settings, Sockets, TelemetryConfig,
+    ParentPipe, RunningServer, Server, Settings, Sockets, StoreSample, TelemetryConfig,
 };
+use jissoku_store::Store;
 
 use super::failure::{Failure, print_error};
 
@@ -74,22 +76,19 @@ impl TelemetryArgs {
     ) -> Result<TelemetryUpdate, Failure> {
         let wanted = Wanted::by(self);
         let log = if wanted.log == telemetry_state.wanted.log {
-            Change::Nothing
+            None
         } else {
-            Change::To(self.log(&telemetry_state.dropped)?)
+            Some(self.log(&telemetry_state.dropped)?)
         };
         let metrics_server = match &wanted.metrics {
-            same if *same == telemetry_state.wanted.metrics => Change::Nothing,
+            same if *same == telemetry_state.wanted.metrics => None,
             Some(endpoint) => {
                 let page = metrics_page(&telemetry_state.metrics, injected_faults);
-                Change::To(metrics_server_at(endpoint, &Sockets::default(), page)?)
+                Some(metrics_server_at(endpoint, &Sockets::default(), page)?)
             }
-            None => Change::To(MetricsServer::Disabled),
+            None => Some(MetricsServer::Disabled),
         };
-        let written = match &log {
-            Change::Nothing => telemetry_state.log.as_ref(),
-            Change::To(log) => log.as_ref(),
-        };
+        let written = log.as_ref().unwrap_or(&telemetry_state.log).as_ref();
         let telemetry = wanted.telemetry(written, &telemetry_state.metrics);
         Ok(TelemetryUpdate { wanted, log, metrics_server, telemetry })
     }
@@ -99,10 +98,28 @@ impl TelemetryArgs {
             // Opened again after the application has changed the working directory.
             let absolute = Some(path).filter(|path| **path != *"-").map(std::path::absolute);
             let path = absolute.and_then(Result::ok).unwrap_or_else(|| path.clone());
-            AccessLog::open_after(&path, self.log_format, print_error, dropped)
+            AccessLog::open(&path, self.log_format, print_error, dropped)
         };
         self.access_log.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
     }
+}
+
+/// Sends the counters, and those of stores.
+fn send_all(parent: &ParentPipe, metrics: &Metrics) -> io::Result<()> {
+    parent.send_counters(metrics)?;
+    let stores = jissoku_store::counts_of_server();
+    stores.iter().try_for_each(|(name, counts)| parent.send_store_counts(name, counts))
+}
+
+/// A store as this process sees it; `None` if it cannot be read.
+fn sample(store: &Store) -> Option<StoreSample> {
+    let stats = store.stats().ok()?;
+    Some(StoreSample {
+        name: store.name().to_owned(),
+        entries: stats.entries,
+        bytes: stats.used_bytes,
+        counts: store.counts(),
+    })
 }
 
 /// A metrics server that listens and is not started.
@@ -124,7 +141,7 @@ fn metrics_page(metrics: &Arc<Metrics>, injected_faults: &[InjectedFault]) -> Dy
         _ => None,
     };
     match injected_faults.iter().find_map(of_page) {
-        Some(fault) => Faulty::new(page, &[fault], 1).into(),
+        Some(fault) => Faulty::new(page.into(), &[fault], 1).into(),
         None => page.into(),
     }
 }
@@ -162,20 +179,14 @@ pub(super) struct Telemetry {
     retired: Retired,
 }
 
-/// Changes of telemetry that a reload makes if it succeeds.
+/// Changes of telemetry that a reload makes if it succeeds; `None` stays as it is.
 #[derive(Debug)]
+#[expect(clippy::option_option, reason = "the log may stay, or there may be none from now on")]
 pub(super) struct TelemetryUpdate {
     wanted: Wanted,
-    log: Change<Option<AccessLog>>,
-    metrics_server: Change<MetricsServer>,
+    log: Option<Option<AccessLog>>,
+    metrics_server: Option<MetricsServer>,
     telemetry: TelemetryConfig,
-}
-
-/// Whether a reload changes a value.
-#[derive(Debug)]
-enum Change<T> {
-    Nothing,
-    To(T),
 }
 
 impl TelemetryUpdate {
@@ -192,7 +203,6 @@ struct Retired {
     metrics_servers: Vec<RunningServer>,
 }
 
-/// The metrics server.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one per process")]
 enum MetricsServer {
@@ -216,7 +226,7 @@ impl Telemetry {
         let sender = std::thread::Builder::new().name("counters".to_owned());
         let started = sender.spawn(move || {
             while poll::wait_readable(&[], Some(COUNTERS_INTERVAL)).is_ok()
-                && parent.send_counters(&metrics).is_ok()
+                && send_all(&parent, &metrics).is_ok()
             {}
         });
         started.map(drop).map_err(|error| Failure::of_work(&error))
@@ -226,8 +236,14 @@ impl Telemetry {
     pub(super) fn send_last_counters(&self, parent: &ParentPipe) {
         if self.wanted.metrics.is_some() {
             // The error is ignored: the parent may have exited.
-            let _sent = parent.send_counters(&self.metrics);
+            let _sent = send_all(parent, &self.metrics);
         }
+    }
+
+    /// The page has these stores from now on.
+    pub(super) fn set_stores(&self, stores: &[Store]) {
+        let stores = stores.to_vec();
+        self.metrics.set_stores(move || stores.iter().filter_map(sample).collect());
     }
 
     /// Starts the metrics server.
@@ -248,12 +264,12 @@ impl Telemetry {
     pub(super) fn adopt(&mut self, update: TelemetryUpdate) -> Result<bool, Failure> {
         let TelemetryUpdate { wanted, log, metrics_server, telemetry } = update;
         (self.wanted, self.config) = (wanted, telemetry);
-        if let Change::To(log) = log {
+        if let Some(log) = log {
             let old = std::mem::replace(&mut self.log, log);
             self.retired.logs.retain(|log| !log.wait(Duration::ZERO));
             self.retired.logs.extend(old.map(AccessLog::retire));
         }
-        let Change::To(metrics_server) = metrics_server else { return Ok(false) };
+        let Some(metrics_server) = metrics_server else { return Ok(false) };
         if let MetricsServer::Running(mut old) =
             std::mem::replace(&mut self.metrics_server, metrics_server)
         {

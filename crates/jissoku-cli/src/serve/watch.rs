@@ -1,4 +1,4 @@
-//! `--reload`: sends this process the signal to reload when a Python file changes.
+//! `--reload`: sends this process the signal to reload when a source changes.
 //!
 //! The files are compared several times a second instead of watched by the kernel: that also works
 //! on network and container file systems, needs no library, and costs a few milliseconds per
@@ -25,19 +25,27 @@ const SKIPPED: [&str; 2] = ["__pycache__", "node_modules"];
 /// Size and modification time of each file.
 type Snapshot = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
-/// A directory, and its Python files as they were when it was first read.
+/// The files below a folder that have one of these suffixes.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) folder: PathBuf,
+    pub(super) suffixes: &'static [&'static str],
+}
+
+/// Files, and how they were when they were first read.
 pub(super) struct Watched {
-    directory: PathBuf,
+    files: Vec<Files>,
     seen: Snapshot,
 }
 
 impl Watched {
-    /// Reads `directory`.
-    pub(super) fn of(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), seen: snapshot(directory) }
+    /// Reads these files.
+    pub(super) fn of(files: Vec<Files>) -> Self {
+        let seen = snapshot(&files);
+        Self { files, seen }
     }
 
-    /// Starts a thread that reloads the server when a Python file has changed.
+    /// Starts a thread that reloads the server when a file has changed.
     pub(super) fn reload_on_change(mut self) -> Result<(), Failure> {
         let watcher = thread::Builder::new().name("watcher".to_owned());
         let started = watcher.spawn(move || {
@@ -54,7 +62,8 @@ impl Watched {
         &mut self,
         signals: &mut SignalSet,
     ) -> Result<bool, Failure> {
-        print_error(&format!("waiting for a change below {}", self.directory.display()));
+        let folders: Vec<_> = self.files.iter().map(|it| it.folder.display().to_string()).collect();
+        print_error(&format!("waiting for a change below {}", folders.join(", ")));
         loop {
             let sources =
                 [&signals.terminate, &signals.interrupt, &signals.reload].map(AsFd::as_fd);
@@ -80,12 +89,12 @@ impl Watched {
     /// Returns whether files have changed, and waits then until an interval has passed without a
     /// further change.
     fn take_change(&mut self) -> bool {
-        let mut now = snapshot(&self.directory);
+        let mut now = snapshot(&self.files);
         let Some(changed) = first_difference(&self.seen, &now) else { return false };
         print_error(&format!("{} has changed", changed.display()));
         loop {
             pause();
-            let next = snapshot(&self.directory);
+            let next = snapshot(&self.files);
             if next == now {
                 break;
             }
@@ -102,15 +111,17 @@ fn pause() {
     let _ready = poll::wait_readable(&[], Some(INTERVAL));
 }
 
-fn snapshot(directory: &Path) -> Snapshot {
+fn snapshot(watched: &[Files]) -> Snapshot {
     let mut files = Snapshot::new();
-    add(directory, &mut files);
+    for Files { folder, suffixes } in watched {
+        add((folder, suffixes), &mut files);
+    }
     files
 }
 
-/// Adds the Python files below `directory`. Unreadable ones are omitted: they may have been
-/// removed.
-fn add(directory: &Path, files: &mut Snapshot) {
+/// Adds the files with these suffixes below `directory`. Unreadable ones are omitted: they may have
+/// been removed.
+fn add((directory, suffixes): (&Path, &[&str]), files: &mut Snapshot) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let name = name.to_string_lossy();
@@ -121,9 +132,9 @@ fn add(directory: &Path, files: &mut Snapshot) {
                 || SKIPPED.contains(&&*name)
                 || path.join("pyvenv.cfg").exists();
             if !is_skipped {
-                add(&path, files);
+                add((&path, suffixes), files);
             }
-        } else if name.ends_with(".py")
+        } else if path.extension().is_some_and(|it| suffixes.iter().any(|suffix| it == *suffix))
             && let Ok(metadata) = fs::metadata(&path)
         {
             files.insert(path, (metadata.len(), metadata.modified().ok()));
@@ -150,18 +161,20 @@ mod tests {
             fs::create_dir_all(root.join(below)).expect("a directory");
         }
         fs::write(root.join("venv/pyvenv.cfg"), "").expect("a file");
-        let empty = snapshot(&root);
+        let files = [Files { folder: root.clone(), suffixes: &["py"] }];
+        let snapshot = || snapshot(&files);
+        let empty = snapshot();
         for ignored in ["x.txt", ".hidden/x.py", "__pycache__/x.py", "venv/x.py"] {
             fs::write(root.join(ignored), "x").expect("a file");
         }
-        assert_eq!(first_difference(&empty, &snapshot(&root)), None);
+        assert_eq!(first_difference(&empty, &snapshot()), None);
         let module = root.join("package/x.py");
         fs::write(&module, "1").expect("a file");
-        let one = snapshot(&root);
+        let one = snapshot();
         assert_eq!(first_difference(&empty, &one), Some(&*module));
         fs::write(&module, "22").expect("a file");
-        assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
+        assert_eq!(first_difference(&one, &snapshot()), Some(&*module));
         fs::remove_dir_all(&root).expect("the directory can be removed");
-        assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
+        assert_eq!(first_difference(&one, &snapshot()), Some(&*module));
     }
 }

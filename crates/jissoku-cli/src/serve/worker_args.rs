@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, ValueEnum};
+use clap::{ArgMatches, Args};
 use jissoku_os::driver::{self, Backend};
 use jissoku_os::uring;
 use jissoku_server::Limits;
@@ -36,8 +36,8 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
     /// I/O backend; auto is epoll
-    #[arg(long, value_enum, default_value = "auto")]
-    driver: DriverChoice,
+    #[arg(long, value_parser = units::word(DRIVERS), default_value = "auto")]
+    driver: Backend,
     /// Pin every worker to a core of its own, if there are enough cores
     #[arg(long, conflicts_with = "cores")]
     pin: bool,
@@ -64,12 +64,8 @@ pub(super) struct WorkerArgs {
     stop_timeout: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DriverChoice {
-    Auto,
-    Epoll,
-    Uring,
-}
+const DRIVERS: [(&str, Backend); 3] =
+    [("auto", Backend::Auto), ("epoll", Backend::Epoll), ("uring", Backend::Uring)];
 
 /// The number of workers and their cores.
 #[derive(Debug)]
@@ -116,17 +112,12 @@ impl WorkerArgs {
 
     /// Chooses the I/O backend.
     pub(super) fn driver(&self) -> Result<driver::Settings, Failure> {
-        let backend = match self.driver {
-            DriverChoice::Auto => Backend::Auto,
-            DriverChoice::Epoll => Backend::Epoll,
-            DriverChoice::Uring => Backend::Uring,
-        };
-        if backend == Backend::Uring && !uring::is_available() {
+        if self.driver == Backend::Uring && !uring::is_available() {
             return Err(Failure::of_input(
                 "io_uring is not available on this kernel: omit --driver",
             ));
         }
-        Ok(driver::Settings { backend, ..driver::Settings::default() })
+        Ok(driver::Settings { backend: self.driver, ..driver::Settings::default() })
     }
 
     /// `limits` with the times of draining and stopping. By default no idle connection is closed

@@ -90,14 +90,12 @@ impl FieldNames {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sizes == 0
     }
 
     /// Whether `name` is one of them.
     #[inline]
-    #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.sizes & size_bit(name.len()) != 0
             && self.names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))

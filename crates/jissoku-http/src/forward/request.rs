@@ -106,7 +106,6 @@ pub enum ForwardError {
 
 impl ForwardError {
     /// The status code of the response.
-    #[must_use]
     pub const fn status(self) -> u16 {
         match self {
             Self::ConnectionOption | Self::Fragment => 400,
@@ -118,7 +117,6 @@ impl ForwardError {
     }
 
     /// The error type of RFC 9209 section 2.3; empty for [`ForwardError::MaxForwards`].
-    #[must_use]
     pub const fn error_type(self) -> &'static str {
         match self {
             Self::ConnectionOption | Self::Fragment | Self::LengthRequired | Self::TooLarge => {

@@ -49,7 +49,6 @@ const NOT_IN_TRAILERS: [&[u8]; 22] = [
 
 impl ClientFraming {
     /// The framing for a client of `version` (RFC 9112 section 6.1).
-    #[must_use]
     pub const fn new(body: ResponseBody, version: Version, takes_trailers: bool) -> Self {
         match (body, version) {
             (ResponseBody::Chunked, Version::Http11) if takes_trailers => Self::ChunkedWithTrailers,

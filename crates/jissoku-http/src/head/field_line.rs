@@ -99,6 +99,16 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Whether these bytes are the name of a field: a token (RFC 9110 section 5.1).
+pub fn is_field_name(name: &[u8]) -> bool {
+    !name.is_empty() && scan::token_end(name) == name.len()
+}
+
+/// Whether a field may have this value: without control characters but tabs (RFC 9110 section 5.5).
+pub fn is_field_value(value: &[u8]) -> bool {
+    scan::value_end(value) == value.len()
+}
+
 /// Trims optional whitespace (RFC 9110 section 5.6.3).
 #[inline]
 pub(crate) fn trim(value: &[u8]) -> &[u8] {

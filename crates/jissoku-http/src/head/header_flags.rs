@@ -16,7 +16,6 @@ impl HeaderFlags {
     pub const CONNECTION: Self = Self(8);
 
     /// Whether this and `other` have a flag in common.
-    #[must_use]
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -11,7 +11,6 @@ use super::{Head, Method, Span};
 impl Head {
     /// The same request in origin form, if this one has a target in absolute form; `text` then has its
     /// bytes. The authority of the target becomes Host, which is the first field.
-    #[must_use]
     #[inline]
     pub fn in_origin_form(&self, bytes: &[u8], text: &mut Vec<u8>) -> Option<Self> {
         match self.target.of(bytes) {

@@ -32,13 +32,11 @@ pub struct Head {
 
 impl Head {
     /// Iterates over the header fields in order, as name and value.
-    #[must_use]
     pub fn fields<'a>(&self, bytes: &'a [u8]) -> Fields<'a> {
         Fields::of_lines(self.fields.of(bytes))
     }
 
     /// The path and query of a target in origin form, which is the whole ([`Head::in_origin_form`]).
-    #[must_use]
     #[inline]
     pub fn path_and_query<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         self.target.of(bytes)
@@ -46,7 +44,6 @@ impl Head {
 
     /// The host and port that are asked for: the value of Host, of a request in origin form
     /// ([`Head::in_origin_form`]). A valid request of HTTP/1.1 has one.
-    #[must_use]
     pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let mut fields = self.fields(bytes);
         fields.find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| value)

@@ -14,7 +14,6 @@ pub struct Span {
 
 impl Span {
     /// The bytes of this span.
-    #[must_use]
     #[inline]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]

@@ -48,13 +48,11 @@ pub struct ResponseHead {
 
 impl ResponseHead {
     /// Iterates over the header fields in order, as name and value.
-    #[must_use]
     pub fn fields<'a>(&self, bytes: &'a [u8]) -> Fields<'a> {
         Fields::of_lines(self.fields.of(bytes))
     }
 
     /// Whether a final response follows (RFC 9110 section 15.2); 101 is the last of its connection.
-    #[must_use]
     pub const fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }

@@ -70,5 +70,10 @@ pub(crate) fn token_end(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| !is_token(byte)).unwrap_or(bytes.len())
 }
 
+/// Whether `text` is a token (RFC 9110 section 5.6.2), such as the name of a field or of a method.
+pub fn is_whole_token(text: &[u8]) -> bool {
+    !text.is_empty() && token_end(text) == text.len()
+}
+
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ impl Packet<'_> {
 
     fn write_head(&self) -> Result<Vec<u8>, Reject> {
         let method = self.variables.get(b"REQUEST_METHOD").ok_or(Reject::PacketInvalid)?;
-        if method.is_empty() || scan::token_end(method) < method.len() {
+        if !scan::is_whole_token(method) {
             return Err(Reject::MethodInvalid);
         }
         let set = |name: &[u8]| self.variables.get(name).filter(|value| !value.is_empty());
@@ -77,7 +77,7 @@ impl Packet<'_> {
 
 /// Writes a field with the name of its variable, in lower case.
 fn write_field(name: &[u8], value: &[u8], text: &mut Vec<u8>) -> Result<(), Reject> {
-    if name.is_empty() || scan::token_end(name) < name.len() {
+    if !scan::is_whole_token(name) {
         return Err(Reject::FieldNameInvalid);
     }
     if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {

@@ -53,31 +53,26 @@ pub struct Variables<'a> {
 
 impl<'a> Variables<'a> {
     /// The variables in `bytes`, as [`Variables::bytes`] returns them.
-    #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// The bytes of the packet without its header.
-    #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Iterates over names and values.
-    #[must_use]
     pub const fn iter(&self) -> VariablesIter<'a> {
         VariablesIter { rest: self.bytes }
     }
 
     /// The last value of a variable: a front-end that sets one again replaces it.
-    #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.iter().filter(|variable| variable.0 == name).last().map(|variable| variable.1)
     }
 
     /// Whether the client of the front-end uses TLS: HTTPS, or else `REQUEST_SCHEME`.
-    #[must_use]
     pub fn is_secure(&self) -> bool {
         match self.get(b"HTTPS") {
             None | Some(b"") => {
@@ -91,7 +86,6 @@ impl<'a> Variables<'a> {
 
     /// `SCRIPT_NAME` without a slash at its end, and `PATH_INFO` without `SCRIPT_NAME` at its start:
     /// nginx sends the whole path as `PATH_INFO`.
-    #[must_use]
     pub fn script_and_path(&self) -> (&'a [u8], Option<&'a [u8]>) {
         let script = self.get(b"SCRIPT_NAME").unwrap_or_default();
         let script = script.strip_suffix(b"/").unwrap_or(script);

@@ -4,17 +4,13 @@
 //! calls, a receive and a send in each direction, besides the waits.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use jissoku_os::epoll::{self, Epoll, Interest};
+use jissoku_os::epoll::Interest;
 use jissoku_os::socket::{self, Endpoint, Received};
 
-const EVENTS: usize = 512;
-const BUFFER_SIZE: usize = 64 * 1024;
-
-/// Token of the descriptor that stops a worker. Those of listeners follow downwards.
-const STOP: u64 = u64::MAX;
+use crate::floor::clients::{self, BUFFER_SIZE};
 
 /// The side that was accepted; the other one was opened.
 const CLIENT: usize = 0;
@@ -103,69 +99,27 @@ fn send_all(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(sent)
 }
 
-/// Relays between what the listeners accept and new connections to `upstream`, until `halt` ends.
+/// Relays between what the listeners accept and new connections to `upstream`, until `halt` ends. A
+/// client is closed if there is no connection for it.
 pub(crate) fn serve(
     listeners: &[OwnedFd],
     upstream: &Endpoint,
     halt: &UnixStream,
 ) -> io::Result<()> {
-    let epoll = Epoll::new()?;
-    epoll.add(halt, STOP, Interest::IN)?;
-    for (token, listener) in listener_tokens(listeners) {
-        // Accepted connections inherit the option. Unix sockets have none and need none.
-        let _set = socket::set_nodelay(listener);
-        epoll.add(listener, token, Interest::IN)?;
-    }
-    let mut pairs: Vec<Option<Pair>> = Vec::new();
-    let mut events = [epoll::no_event(); EVENTS];
-    let mut buffer = vec![0; BUFFER_SIZE];
-    loop {
-        let count = epoll.wait(&mut events, None)?;
-        for event in &events[..count] {
-            let token = event.data.u64();
-            if token == STOP {
-                return Ok(());
-            }
-            let mut accepting = listener_tokens(listeners);
-            if let Some((_, listener)) = accepting.find(|(known, _)| *known == token) {
-                accept(listener, upstream, &epoll, &mut pairs)?;
-                continue;
-            }
-            let side = usize::from(token % 2 == 1);
-            let index = usize::try_from(token / 2).unwrap_or(usize::MAX);
-            let Some(slot) = pairs.get_mut(index) else { continue };
-            let Some(pair) = slot else { continue };
-            if !pair.on_event(side, event.flags, &mut buffer).unwrap_or(false) {
-                *slot = None;
-            }
-        }
-    }
-}
-
-fn listener_tokens(listeners: &[OwnedFd]) -> impl Iterator<Item = (u64, &OwnedFd)> {
-    (0..STOP).rev().zip(listeners)
-}
-
-/// Accepts what waits and opens a connection for each; a client without one is closed.
-fn accept(
-    listener: &OwnedFd,
-    upstream: &Endpoint,
-    epoll: &Epoll,
-    pairs: &mut Vec<Option<Pair>>,
-) -> io::Result<()> {
     let interest = Interest::IN | Interest::OUT | Interest::RDHUP | Interest::ET;
-    while let Some(client) = socket::accept(listener)? {
-        let Ok(opened) = socket::connect(upstream) else { continue };
-        // The number of the client's descriptor is that of the pair. An event that was reported
-        // for an earlier pair of that number costs a receive.
-        let index = usize::try_from(client.as_raw_fd()).unwrap_or(0);
-        let token = u64::try_from(index).unwrap_or(0) * 2;
-        epoll.add(&client, token, interest)?;
-        epoll.add(&opened, token + 1, interest)?;
-        if pairs.len() <= index {
-            pairs.resize_with(index + 1, || None);
-        }
-        pairs[index] = Some(Pair([Side::new(client), Side::new(opened)]));
-    }
-    Ok(())
+    let mut buffer = vec![0; BUFFER_SIZE];
+    clients::serve(
+        listeners,
+        halt,
+        |client, token, epoll| {
+            let Ok(opened) = socket::connect(upstream) else { return Ok(None) };
+            epoll.add(&client, token, interest)?;
+            epoll.add(&opened, token + 1, interest)?;
+            Ok(Some(Pair([Side::new(client), Side::new(opened)])))
+        },
+        |pair, event, _| {
+            let side = usize::from(event.data.u64() % 2 == 1);
+            pair.on_event(side, event.flags, &mut buffer)
+        },
+    )
 }

@@ -59,7 +59,6 @@ pub fn bind(endpoints: &[Endpoint], workers: usize) -> Result<Bound, (Endpoint, 
 
 impl Bound {
     /// The endpoints, with the actual numbers of ports that were given as zero.
-    #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }

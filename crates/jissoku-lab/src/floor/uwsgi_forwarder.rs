@@ -6,17 +6,13 @@
 //! connection has ended.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use jissoku_os::epoll::{self, Epoll, Interest};
+use jissoku_os::epoll::{Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received};
 
-const EVENTS: usize = 512;
-const BUFFER_SIZE: usize = 64 * 1024;
-
-/// Token of the descriptor that stops a worker. Those of listeners follow downwards.
-const STOP: u64 = u64::MAX;
+use crate::floor::clients::{self, BUFFER_SIZE};
 
 /// The field of a server that ends its connection with the response.
 const CLOSE: &[u8] = b"Connection: close\r\n";
@@ -56,7 +52,6 @@ struct Client {
 /// What the clients of a worker share.
 #[derive(Debug)]
 struct Forwarder<'a> {
-    epoll: Epoll,
     upstream: &'a Endpoint,
     packet: Vec<u8>,
     buffer: Vec<u8>,
@@ -69,14 +64,14 @@ struct Forwarder<'a> {
 impl Forwarder<'_> {
     /// A client has sent a request or is gone; whether it is served on.
     #[inline]
-    fn on_client(&mut self, client: &mut Client, token: u64) -> io::Result<bool> {
+    fn on_client(&mut self, client: &mut Client, token: u64, epoll: &Epoll) -> io::Result<bool> {
         match socket::receive(&client.socket, &mut self.buffer)? {
             Received::Bytes(_) => {}
             Received::NotYet => return Ok(true),
             Received::End => return Ok(false),
         }
         let opened = socket::connect(self.upstream)?;
-        self.epoll.add(&opened, token + 1, Interest::IN | Interest::RDHUP | Interest::ET)?;
+        epoll.add(&opened, token + 1, Interest::IN | Interest::RDHUP | Interest::ET)?;
         // On one machine `connect` ends with the connection made, also where it says otherwise.
         let is_sent = socket::send(&opened, &self.packet)? == self.packet.len();
         client.upstream = Some(opened);
@@ -111,9 +106,7 @@ impl Forwarder<'_> {
         }
         Ok(true)
     }
-}
 
-impl Forwarder<'_> {
     /// Takes the field out of a response by which its server announces the end of its connection:
     /// that of the client continues. Returns where the response begins then.
     #[inline]
@@ -138,63 +131,22 @@ pub(crate) fn serve(
     halt: &UnixStream,
 ) -> io::Result<()> {
     let mut forwarder = Forwarder {
-        epoll: Epoll::new()?,
         upstream,
         packet: packet(),
         buffer: vec![0; BUFFER_SIZE],
         response_size: 0,
         close_at: 0,
     };
-    forwarder.epoll.add(halt, STOP, Interest::IN)?;
-    for (token, listener) in listener_tokens(listeners) {
-        // Accepted connections inherit the option. Unix sockets have none and need none.
-        let _set = socket::set_nodelay(listener);
-        forwarder.epoll.add(listener, token, Interest::IN)?;
-    }
-    let mut clients: Vec<Option<Client>> = Vec::new();
-    let mut events = [epoll::no_event(); EVENTS];
-    loop {
-        let count = forwarder.epoll.wait(&mut events, None)?;
-        for event in &events[..count] {
-            let token = event.data.u64();
-            if token == STOP {
-                return Ok(());
-            }
-            let mut accepting = listener_tokens(listeners);
-            if let Some((_, listener)) = accepting.find(|(known, _)| *known == token) {
-                accept(listener, &forwarder.epoll, &mut clients)?;
-                continue;
-            }
-            let index = usize::try_from(token / 2).unwrap_or(usize::MAX);
-            let Some(slot) = clients.get_mut(index) else { continue };
-            let Some(client) = slot else { continue };
-            let outcome = if token.is_multiple_of(2) {
-                forwarder.on_client(client, token)
-            } else {
-                forwarder.on_upstream(client, event.flags)
-            };
-            if !outcome.unwrap_or(false) {
-                *slot = None;
-            }
-        }
-    }
-}
-
-fn listener_tokens(listeners: &[OwnedFd]) -> impl Iterator<Item = (u64, &OwnedFd)> {
-    (0..STOP).rev().zip(listeners)
-}
-
-fn accept(listener: &OwnedFd, epoll: &Epoll, clients: &mut Vec<Option<Client>>) -> io::Result<()> {
-    while let Some(socket) = socket::accept(listener)? {
-        // The number of the descriptor is that of the client. An event that was reported for an
-        // earlier one of that number costs a receive.
-        let index = usize::try_from(socket.as_raw_fd()).unwrap_or(0);
-        let token = u64::try_from(index).unwrap_or(0) * 2;
-        epoll.add(&socket, token, Interest::IN | Interest::RDHUP | Interest::ET)?;
-        if clients.len() <= index {
-            clients.resize_with(index + 1, || None);
-        }
-        clients[index] = Some(Client { socket, upstream: None, received: 0 });
-    }
-    Ok(())
+    clients::serve(
+        listeners,
+        halt,
+        |socket, token, epoll| {
+            epoll.add(&socket, token, Interest::IN | Interest::RDHUP | Interest::ET)?;
+            Ok(Some(Client { socket, upstream: None, received: 0 }))
+        },
+        |client, event, epoll| match event.data.u64() {
+            token if token.is_multiple_of(2) => forwarder.on_client(client, token, epoll),
+            _ => forwarder.on_upstream(client, event.flags),
+        },
+    )
 }

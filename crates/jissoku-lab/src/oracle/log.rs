@@ -71,13 +71,11 @@ impl Log {
     }
 
     /// The entries.
-    #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries[..self.count]
     }
 
     /// The number of requests that found the log full.
-    #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }

@@ -87,7 +87,6 @@ pub enum InjectedFault {
 
 impl InjectedFault {
     /// Its number in the log.
-    #[must_use]
     pub fn code(self) -> u32 {
         match self {
             Self::None => 0,

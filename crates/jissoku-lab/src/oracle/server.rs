@@ -54,7 +54,6 @@ pub fn bind(endpoint: &Endpoint) -> io::Result<Bound> {
 
 impl Bound {
     /// The endpoint, with the actual port if it was given as zero.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }

@@ -85,7 +85,6 @@ impl Counters {
     }
 
     /// Time from the sending of a request to the first byte of its response, of correct responses.
-    #[must_use]
     pub fn first_byte(&self) -> Histogram {
         self.service.with_replaced(&self.first_read_service, &self.first_read)
     }

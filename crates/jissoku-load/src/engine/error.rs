@@ -27,7 +27,6 @@ pub enum RequestError {
 
 impl RequestError {
     /// What has happened, where nothing more is known.
-    #[must_use]
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Connect => "connecting failed",
@@ -43,7 +42,6 @@ impl RequestError {
     }
 
     /// The name in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -105,7 +103,6 @@ impl ErrorCounts {
     }
 
     /// All kinds with their names, in the order of a request's life.
-    #[must_use]
     pub fn by_name(&self) -> [(&'static str, u64); 9] {
         [
             ("connect", self.connect),
@@ -121,20 +118,17 @@ impl ErrorCounts {
     }
 
     /// The number of errors of the kind with this name.
-    #[must_use]
     pub fn of(&self, name: &str) -> u64 {
         self.by_name().iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     }
 
     /// The sum over all kinds.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.by_name().iter().map(|(_, count)| count).sum()
     }
 
     /// The option that accepts responses which are right and differ from the first one, as the end
     /// of a sentence; empty for other errors.
-    #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match (self.status, self.length, self.body) {
             (0, 0, 0) => "",

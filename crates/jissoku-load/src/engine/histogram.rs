@@ -44,7 +44,6 @@ pub struct Quantiles {
 
 impl Histogram {
     /// An empty histogram whose memory has been touched, so that no `record` causes a page fault.
-    #[must_use]
     pub fn new() -> Self {
         let mut bins = vec![0; BINS].into_boxed_slice();
         for bin in &mut bins {
@@ -132,13 +131,11 @@ impl Histogram {
     }
 
     /// The sum of all durations.
-    #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.sum
     }
 
     /// The longest duration; zero if there is none.
-    #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max
     }
@@ -150,13 +147,11 @@ impl Histogram {
     }
 
     /// The number of durations.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The summary; `None` for an empty histogram.
-    #[must_use]
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.count > 0).then(|| Quantiles {
             p50: self.quantile(500),
@@ -171,14 +166,12 @@ impl Histogram {
 
     /// The smallest bin such that `per_mille` of all durations do not exceed it, as its largest
     /// value.
-    #[must_use]
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let share = u128::from(self.count) * u128::from(per_mille);
         self.at_rank(u64::try_from(share.div_ceil(1000)).unwrap_or(u64::MAX).max(1))
     }
 
     /// The bin of the duration with this rank, as its largest value.
-    #[must_use]
     pub fn at_rank(&self, rank: u64) -> u64 {
         let mut below = 0;
         for (bin, count) in self.bins.iter().enumerate() {
@@ -191,7 +184,6 @@ impl Histogram {
     }
 
     /// The histogram as HdrHistogram V2, deflated, in base64. Empty if encoding failed.
-    #[must_use]
     pub fn export(&self) -> String {
         let Ok(mut coarse) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)
         else {

@@ -299,15 +299,35 @@ pub(crate) struct ReceiveClock {
     clock: Clock,
     is_batched: bool,
     wait_ended_ns: Option<u64>,
+    /// The time of a test.
+    #[cfg(test)]
+    manual_ns: Option<&'static std::sync::atomic::AtomicU64>,
 }
 
 impl ReceiveClock {
     pub(crate) fn new(clock: Clock, source: ClockSource) -> Self {
-        Self { clock, is_batched: source == ClockSource::Batch, wait_ended_ns: None }
+        Self {
+            clock,
+            is_batched: source == ClockSource::Batch,
+            wait_ended_ns: None,
+            #[cfg(test)]
+            manual_ns: None,
+        }
+    }
+
+    /// A clock that a test sets.
+    #[cfg(test)]
+    pub(crate) fn manual(now_ns: &'static std::sync::atomic::AtomicU64) -> Self {
+        let clock = Self::new(Clock::monotonic(), ClockSource::Kernel);
+        Self { manual_ns: Some(now_ns), ..clock }
     }
 
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
+        #[cfg(test)]
+        if let Some(now_ns) = self.manual_ns {
+            return now_ns.load(std::sync::atomic::Ordering::Relaxed);
+        }
         self.clock.now_ns()
     }
 

@@ -245,10 +245,10 @@ impl TimeSlicer {
         }
     }
 
-    /// Opens what is read at the ends of slices, which takes a moment: before the window opens.
+    /// Opens what is read at the ends of slices, which takes a moment: before the window opens. Of targets
+    /// that are not watched, as on another host, only the load generator's own waiting is read.
     pub(crate) fn watch_waits(&mut self, monitor: Option<&CpuMonitor>) {
-        let watched = monitor.filter(|monitor| monitor.is_active());
-        self.wait_monitor = watched.map_or_else(WaitMonitor::default, WaitMonitor::open);
+        self.wait_monitor = monitor.map_or_else(WaitMonitor::default, WaitMonitor::open);
     }
 
     /// The window opens at `now_ns`: earlier settling counters are reset.

@@ -76,6 +76,12 @@ impl Timers {
         self.next_ns = self.deadlines.earliest_ns().unwrap_or(u64::MAX).min(other_ns);
     }
 
+    /// Connections with a timer.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.deadlines.count()
+    }
+
     /// Arms the descriptor, unless it expires early enough.
     pub(crate) fn arm(&mut self, now_ns: u64) -> io::Result<()> {
         if self.next_ns < self.armed_ns {

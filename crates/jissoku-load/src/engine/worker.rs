@@ -4,6 +4,9 @@
 //! is shared by all connections that are ready with it. `exchange.rs` handles requests, `connect.rs`
 //! connections.
 
+#[cfg(test)]
+mod random_events;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jissoku_os::socket::Endpoint;
 
 use crate::plan::connect_to::ConnectTo;
+use crate::plan::invalid::Invalid;
 
 /// A parsed URL: `http://HOST[:PORT]/PATH`, `https://...`, or `unix:/PATH.sock:/URI`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,23 +25,11 @@ pub struct Address {
     is_secure: bool,
 }
 
-/// An invalid URL, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressError(String);
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AddressError {}
-
 impl FromStr for Address {
-    type Err = AddressError;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let bad = |why: &str| AddressError(format!("invalid URL {text:?}: {why}"));
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let bad = |why: &str| Invalid(format!("invalid URL {text:?}: {why}"));
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("spaces and other special bytes must be percent-encoded"));
         }
@@ -123,25 +112,21 @@ impl Address {
     }
 
     /// The value of the Host field.
-    #[must_use]
     pub fn authority(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.authority)
     }
 
     /// Whether the URL is an `https` one.
-    #[must_use]
     pub const fn is_secure(&self) -> bool {
         self.is_secure
     }
 
     /// The name or address of the server, without brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         host_and_port(&self.authority).0.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// Path and query, as in the request line (RFC 9112 section 3.2.1).
-    #[must_use]
     pub fn request_target(&self) -> &str {
         &self.request_target
     }

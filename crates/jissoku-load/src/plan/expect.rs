@@ -28,7 +28,6 @@ pub struct Expected {
 
 impl Expected {
     /// Expects one of `statuses` (empty: 200 to 399) and `body`, or the first body received.
-    #[must_use]
     pub fn new(verify: Verify, statuses: Vec<u16>, body: Option<Vec<u8>>) -> Self {
         let (length, body_seen) = (OnceLock::new(), OnceLock::new());
         let expected = Self { verify, statuses, length, body: body_seen, digest: None };
@@ -54,7 +53,6 @@ impl Expected {
     }
 
     /// The expected length, given or learned; `None` if lengths are not verified.
-    #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.length.get().copied()
     }

@@ -58,7 +58,6 @@ pub struct Rate {
 
 impl Rate {
     /// `requests` requests in each `period_ns`.
-    #[must_use]
     pub const fn new(requests: u64, period_ns: u64) -> Self {
         let (mut divisor, mut rest) = (requests, period_ns);
         while rest > 0 {
@@ -69,13 +68,11 @@ impl Rate {
     }
 
     /// A whole number of requests per second.
-    #[must_use]
     pub const fn per_second(requests: u64) -> Self {
         Self::new(requests, 1_000_000_000)
     }
 
     /// Requests per second; exactly, if that is a whole number.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rates are used to a few digits")]
     pub fn rps(self) -> f64 {
         self.requests as f64 * (1e9 / self.period_ns as f64)
@@ -92,7 +89,6 @@ impl Rate {
 
 impl Pace {
     /// A constant number of requests per second on each target.
-    #[must_use]
     pub const fn constant(rate_rps: u64) -> Self {
         Self::Constant { rate: Rate::per_second(rate_rps) }
     }

@@ -1,7 +1,6 @@
 //! The validation of a plan.
 
-use std::fmt;
-
+use crate::plan::invalid::Invalid;
 use crate::plan::options::{Idle, Order, Reuse, Think};
 use crate::plan::pace::{Arrival, OnBusy, Pace};
 use crate::plan::request_spec::RequestSpec;
@@ -20,25 +19,13 @@ const POISSON_RPS_MAX: f64 = 1e7;
 /// Limit of the pipeline depth; a deeper one would mostly measure socket buffers.
 const PIPELINE_MAX: u16 = 4096;
 
-/// An invalid plan, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(String);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}
-
 impl Plan {
     /// Validates the plan.
     ///
     /// # Errors
     /// The first problem, as a message.
-    pub fn check(&self) -> Result<(), PlanError> {
-        let no = |why: String| Err(PlanError(why));
+    pub fn check(&self) -> Result<(), Invalid> {
+        let no = |why: String| Err(Invalid(why));
         let (threads, connections) = (self.threads, self.connections);
         if self.targets.is_empty() || self.targets.len() > TARGETS_MAX {
             return no(format!("between 1 and {TARGETS_MAX} URLs can be loaded in one run"));
@@ -104,8 +91,8 @@ impl Plan {
     }
 
     /// A connection is a WebSocket if it carries messages, and is used for one at a time.
-    fn check_messages(&self) -> Result<(), PlanError> {
-        let no = |why: &str| Err(PlanError(why.to_owned()));
+    fn check_messages(&self) -> Result<(), Invalid> {
+        let no = |why: &str| Err(Invalid(why.to_owned()));
         let is_message = |spec: &RequestSpec| matches!(spec.framing, ResponseFraming::Message(_));
         let fits = |target: &TargetPlan| {
             target.specs.iter().all(|spec| is_message(spec) == target.handshake.is_some())
@@ -133,8 +120,8 @@ impl Plan {
         Ok(())
     }
 
-    fn check_trace(&self) -> Result<(), PlanError> {
-        let no = |why: &str| Err(PlanError(why.to_owned()));
+    fn check_trace(&self) -> Result<(), Invalid> {
+        let no = |why: &str| Err(Invalid(why.to_owned()));
         if self.targets.len() > 1 {
             return no(
                 "--arrival trace:FILE requires one URL: of two, one would always be loaded after the other",
@@ -154,8 +141,8 @@ impl Plan {
         Ok(())
     }
 
-    fn check_pace(&self) -> Result<(), PlanError> {
-        let no = |why: &str| Err(PlanError(why.to_owned()));
+    fn check_pace(&self) -> Result<(), Invalid> {
+        let no = |why: &str| Err(Invalid(why.to_owned()));
         let paused = self.think != Think::Never || self.ramp_up_ns > 0;
         if paused && !self.pace.is_closed() {
             return no("--think and --ramp-up require the closed loop: leave -R and traces out");
@@ -191,8 +178,8 @@ impl Plan {
     }
 
     /// Time slices consist of evenly spaced requests, sent by one spinning worker.
-    fn check_slices(&self) -> Result<(), PlanError> {
-        let no = |why: &str| Err(PlanError(why.to_owned()));
+    fn check_slices(&self) -> Result<(), Invalid> {
+        let no = |why: &str| Err(Invalid(why.to_owned()));
         let Some(slice_ns) = self.slice_ns else {
             if self.warmup_requests > 0 || self.settling_requests > 0 {
                 return no("--warmup-requests and --settle require --slice");
@@ -220,10 +207,10 @@ impl Plan {
         Ok(())
     }
 
-    fn check_busy(&self) -> Result<(), PlanError> {
+    fn check_busy(&self) -> Result<(), Invalid> {
         match self.on_busy {
             OnBusy::Open { connections_max } if connections_max < self.connections => {
-                Err(PlanError("--max-connections must be at least -c".to_owned()))
+                Err(Invalid("--max-connections must be at least -c".to_owned()))
             }
             OnBusy::Open { .. } | OnBusy::Queue | OnBusy::Drop => Ok(()),
         }

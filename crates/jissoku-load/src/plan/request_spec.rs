@@ -4,8 +4,9 @@ use httparse::{EMPTY_HEADER, Status};
 
 use crate::plan::address::Address;
 use crate::plan::expect::Expected;
+use crate::plan::invalid::Invalid;
 use crate::protocol::message::MessageType;
-use crate::protocol::request_template::{RequestSpecError, RequestTemplate};
+use crate::protocol::request_template::RequestTemplate;
 use crate::protocol::response_reader::ResponseFraming;
 
 /// Limit of the number of header fields.
@@ -37,13 +38,12 @@ impl RequestSpec {
         text: &[u8],
         address: &Address,
         expected: Expected,
-    ) -> Result<Self, RequestSpecError> {
+    ) -> Result<Self, Invalid> {
         let text = replace(text, b"{PATH}", address.request_target().as_bytes());
         let text = replace(&text, b"{HOST}", address.authority().as_bytes());
         let template = RequestTemplate::parse(&text)?;
-        let method = method_of_one_request(template.bytes()).map_err(|why| {
-            RequestSpecError::new(format!("{name} is not exactly one HTTP request: {why}"))
-        })?;
+        let method = method_of_one_request(template.bytes())
+            .map_err(|why| Invalid(format!("{name} is not exactly one HTTP request: {why}")))?;
         let framing = ResponseFraming::of_method(&method);
         Ok(Self { name: name.to_owned(), template, framing, expected })
     }
@@ -56,9 +56,9 @@ impl RequestSpec {
         message_type: MessageType,
         payload: &[u8],
         expected: Expected,
-    ) -> Result<Self, RequestSpecError> {
+    ) -> Result<Self, Invalid> {
         if message_type == MessageType::Text && std::str::from_utf8(payload).is_err() {
-            return Err(RequestSpecError::new("a text message must be UTF-8".to_owned()));
+            return Err(Invalid("a text message must be UTF-8".to_owned()));
         }
         let (template, framing) =
             (message_type.template(payload), ResponseFraming::Message(message_type));
@@ -68,7 +68,6 @@ impl RequestSpec {
 
 impl RequestSpec {
     /// Whether the request says that no other one follows on its connection (RFC 9112 section 9.6).
-    #[must_use]
     pub fn asks_for_close(&self) -> bool {
         let mut fields = [EMPTY_HEADER; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut fields);
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
     use crate::plan::expect::Verify;
 
-    fn raw(text: &str) -> Result<RequestSpec, RequestSpecError> {
+    fn raw(text: &str) -> Result<RequestSpec, Invalid> {
         let address = "http://127.0.0.1:81/a?b".parse().expect("it is a URL");
         RequestSpec::raw(
             "x.http",

@@ -1,13 +1,14 @@
 //! TLS settings of a target: certificate verification, ALPN, and the session cache (RFC 8446 and
 //! RFC 5246, by rustls). `tls_session.rs` is the state of one connection.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jissoku_tls::{ConfigError, Trust};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
+
+use crate::plan::invalid::Invalid;
 
 /// Size of the session cache; a target is one server.
 const SERVERS_MAX: usize = 32;
@@ -28,19 +29,7 @@ pub struct Tls {
     pub(crate) name: ServerName<'static>,
 }
 
-/// Invalid TLS settings, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsError(String);
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TlsError {}
-
-impl From<ConfigError> for TlsError {
+impl From<ConfigError> for Invalid {
     fn from(error: ConfigError) -> Self {
         Self(match error {
             ConfigError::NoAuthority => "no certificate in PEM in the CA file".to_owned(),
@@ -54,9 +43,9 @@ impl Tls {
     ///
     /// # Errors
     /// The host is neither a name nor an address, or there is no valid authority.
-    pub fn new(host: &str, trust: &Trust, sessions: SessionReuse) -> Result<Self, TlsError> {
+    pub fn new(host: &str, trust: &Trust, sessions: SessionReuse) -> Result<Self, Invalid> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| TlsError(format!("invalid TLS server name {host:?}")))?;
+            .map_err(|_| Invalid(format!("invalid TLS server name {host:?}")))?;
         let resumption = match sessions {
             SessionReuse::Resume => Resumption::in_memory_sessions(SERVERS_MAX),
             SessionReuse::Full => Resumption::disabled(),

@@ -4,8 +4,9 @@
 //! nine digits after the point. Lines that are blank or begin with # are comments. Times must not
 //! decrease.
 
-use std::fmt;
 use std::sync::Arc;
+
+use crate::plan::invalid::Invalid;
 
 /// Digits after the point; times are in nanoseconds.
 const DIGITS_MAX: usize = 9;
@@ -20,24 +21,12 @@ pub struct Trace {
     due_ns: Arc<[u64]>,
 }
 
-/// An invalid trace, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceError(String);
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TraceError {}
-
 impl Trace {
     /// Parses a trace; `name` identifies it in messages and reports.
     ///
     /// # Errors
     /// The first invalid line, and the expected format.
-    pub fn read(name: &str, text: &[u8]) -> Result<Self, TraceError> {
+    pub fn read(name: &str, text: &[u8]) -> Result<Self, Invalid> {
         let mut due_ns: Vec<u64> = Vec::new();
         for (number, line) in (1_u64..).zip(text.split(|&byte| byte == b'\n')) {
             let line = line.trim_ascii();
@@ -46,13 +35,13 @@ impl Trace {
             }
             let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN_MAX)]);
             let Some(time_ns) = time_ns(line) else {
-                return Err(TraceError(format!(
+                return Err(Invalid(format!(
                     "{name}, line {number}: invalid time {shown:?}: write seconds since the start, such as \
                      0.25, with at most {DIGITS_MAX} digits after the point"
                 )));
             };
             if due_ns.last().is_some_and(|&last_ns| time_ns < last_ns) {
-                return Err(TraceError(format!(
+                return Err(Invalid(format!(
                     "{name}, line {number}: {shown} is less than the time before it: times must not decrease"
                 )));
             }
@@ -60,25 +49,22 @@ impl Trace {
         }
         if due_ns.is_empty() {
             let why = "the trace is empty: write one time per line, in seconds since the start";
-            return Err(TraceError(format!("{name}: {why}")));
+            return Err(Invalid(format!("{name}: {why}")));
         }
         Ok(Self { name: name.to_owned(), due_ns: due_ns.into() })
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The number of requests.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.due_ns.len() as u64
     }
 
     /// The time of the last request, in nanoseconds since the start.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.due_ns.last().copied().unwrap_or(0)
     }

@@ -23,7 +23,6 @@ pub struct ParsedStream {
 ///
 /// # Panics
 /// The response matcher disagrees with the reader.
-#[must_use]
 pub fn read(bytes: &[u8], step: usize, head_only: bool) -> ParsedStream {
     let expected = Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()));
     let context = RequestContext { head_only, expected: &expected };

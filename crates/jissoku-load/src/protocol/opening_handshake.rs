@@ -9,10 +9,10 @@ use httparse::{EMPTY_HEADER, Header, ParserConfig, Response, Status};
 use ring::digest;
 
 use crate::plan::address::Address;
+use crate::plan::invalid::Invalid;
 use crate::plan::options::Reuse;
 use crate::protocol::reader::FIELDS_USUAL;
 use crate::protocol::request::Request;
-use crate::protocol::request_template::RequestSpecError;
 
 /// Appended to the key before it is hashed.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -68,7 +68,7 @@ impl OpeningHandshake {
     ///
     /// # Errors
     /// A field is invalid, or one of those that the handshake itself has.
-    pub fn new(address: &Address, fields: &[(String, String)]) -> Result<Self, RequestSpecError> {
+    pub fn new(address: &Address, fields: &[(String, String)]) -> Result<Self, Invalid> {
         let own = [
             ("Upgrade", "websocket"),
             ("Connection", "Upgrade"),
@@ -81,7 +81,7 @@ impl OpeningHandshake {
         };
         if let Some((name, _)) = fields.iter().find(|(name, _)| is_taken(name)) {
             let why = format!("{name} is set by the WebSocket handshake: leave that header out");
-            return Err(RequestSpecError::new(why));
+            return Err(Invalid(why));
         }
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let fields: Vec<_> = own.into_iter().chain(fields.iter().cloned()).collect();
@@ -93,7 +93,7 @@ impl OpeningHandshake {
         if template.has_placeholders() {
             let why =
                 "the WebSocket handshake is the same on each connection: leave placeholders out";
-            return Err(RequestSpecError::new(why.to_owned()));
+            return Err(Invalid(why.to_owned()));
         }
         let request = template.bytes().to_vec();
         let field = format!("\r\n{KEY_FIELD}: {KEY_PLACEHOLDER}\r\n");
@@ -183,7 +183,7 @@ fn members<'a>(fields: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = 
 mod tests {
     use super::*;
 
-    fn handshake(fields: &[(&str, &str)]) -> Result<OpeningHandshake, RequestSpecError> {
+    fn handshake(fields: &[(&str, &str)]) -> Result<OpeningHandshake, Invalid> {
         let fields: Vec<_> =
             fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         OpeningHandshake::new(&"http://127.0.0.1:8000/chat".parse().expect("it is a URL"), &fields)

@@ -1,8 +1,9 @@
 //! Serialises a request.
 
 use crate::plan::address::Address;
+use crate::plan::invalid::Invalid;
 use crate::plan::options::Reuse;
-use crate::protocol::request_template::{RequestSpecError, RequestTemplate};
+use crate::protocol::request_template::RequestTemplate;
 
 /// A request, without its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +45,9 @@ impl Request {
     ///
     /// # Errors
     /// The method or a field contains invalid bytes.
-    pub fn render(
-        &self,
-        address: &Address,
-        reuse: Reuse,
-    ) -> Result<RequestTemplate, RequestSpecError> {
+    pub fn render(&self, address: &Address, reuse: Reuse) -> Result<RequestTemplate, Invalid> {
         if !is_token(&self.method) || self.method == "CONNECT" {
-            return Err(RequestSpecError::new(format!("invalid method {:?}", self.method)));
+            return Err(Invalid(format!("invalid method {:?}", self.method)));
         }
         let minor = if self.version == Version::Http10 { '0' } else { '1' };
         let mut text = format!("{} {} HTTP/1.{minor}\r\n", self.method, address.request_target());
@@ -78,9 +75,7 @@ impl Request {
         for (name, value) in &self.fields {
             let stays = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
             if !is_token(name) || !stays {
-                return Err(RequestSpecError::new(format!(
-                    "invalid header field \"{name}: {value}\""
-                )));
+                return Err(Invalid(format!("invalid header field \"{name}: {value}\"")));
             }
             add(name, value);
         }

@@ -198,7 +198,7 @@ mod tests {
         };
         let address = "http://127.0.0.1/".parse().expect("it is a URL");
         let specs = texts.iter().map(spec).collect();
-        TargetPlan { address, tls: None, handshake: None, specs, watch_pid: None }
+        TargetPlan::new(address, specs)
     }
 
     const ALONE: WorkerIndex = WorkerIndex { thread: 0, threads: 1, seed: 1 };

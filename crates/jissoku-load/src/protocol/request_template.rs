@@ -5,8 +5,9 @@
 //! is literal: JSON needs no escaping. The payload of a WebSocket message is a placeholder too: it is
 //! masked anew.
 
-use std::fmt;
 use std::ops::Range;
+
+use crate::plan::invalid::Invalid;
 
 /// Default width of a placeholder.
 const WIDTH: usize = 10;
@@ -20,24 +21,6 @@ const WIDTH_MAX: usize = 19;
 /// cryptographic one, as the RFC asks for: keys protect intermediaries from pages in a browser, which
 /// there are none of here.
 pub(crate) const KEY_SIZE: usize = 4;
-
-/// An invalid request, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestSpecError(String);
-
-impl RequestSpecError {
-    pub(crate) fn new(why: String) -> Self {
-        Self(why)
-    }
-}
-
-impl fmt::Display for RequestSpecError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RequestSpecError {}
 
 /// The bytes of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +53,7 @@ impl RequestTemplate {
     ///
     /// # Errors
     /// A placeholder is too wide.
-    pub fn parse(text: &[u8]) -> Result<Self, RequestSpecError> {
+    pub fn parse(text: &[u8]) -> Result<Self, Invalid> {
         let mut template = Self::default();
         let mut rest = text;
         while let Some(&first) = rest.first() {
@@ -100,7 +83,6 @@ impl RequestTemplate {
     }
 
     /// The bytes; placeholders contain zeros.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -152,7 +134,7 @@ fn write_digits(digits: &mut [u8], number: u64) {
 }
 
 /// Parses the placeholder at the front of `text`: its kind, its width, and the size of its text.
-fn placeholder(text: &[u8]) -> Result<Option<(PlaceholderKind, usize, usize)>, RequestSpecError> {
+fn placeholder(text: &[u8]) -> Result<Option<(PlaceholderKind, usize, usize)>, Invalid> {
     let names =
         [(&b"{SEQ"[..], PlaceholderKind::Sequence), (&b"{RAND"[..], PlaceholderKind::Random)];
     let Some((name, kind)) = names.iter().find(|(name, _)| text.starts_with(name)) else {
@@ -170,7 +152,7 @@ fn placeholder(text: &[u8]) -> Result<Option<(PlaceholderKind, usize, usize)>, R
     let written = String::from_utf8_lossy(&rest[1..=digits]).into_owned();
     match written.parse() {
         Ok(width @ 1..=WIDTH_MAX) => Ok(Some((*kind, width, name.len() + digits + 2))),
-        _ => Err(RequestSpecError::new(format!(
+        _ => Err(Invalid(format!(
             "invalid width {written} of a placeholder: give between 1 and {WIDTH_MAX} digits"
         ))),
     }

@@ -19,7 +19,6 @@ pub enum ResponseFraming {
 
 impl ResponseFraming {
     /// The framing of HTTP responses to a method.
-    #[must_use]
     pub fn of_method(method: &str) -> Self {
         if method == "HEAD" { Self::Head } else { Self::Http }
     }

@@ -57,7 +57,6 @@ impl Accounting {
     }
 
     /// All requests by their outcome.
-    #[must_use]
     pub fn by_outcome(&self) -> [(&'static str, u64); 8] {
         [
             ("ok", self.ok),
@@ -72,7 +71,6 @@ impl Accounting {
     }
 
     /// Requests that were due and have no correct, timely response: those whose times are bounds.
-    #[must_use]
     pub fn without_response(&self) -> u64 {
         self.http_errors
             + self.io_errors
@@ -83,7 +81,6 @@ impl Accounting {
     }
 
     /// Requests that ended without a correct response, or were dropped.
-    #[must_use]
     pub fn failed(&self) -> u64 {
         self.http_errors
             + self.io_errors
@@ -94,7 +91,6 @@ impl Accounting {
     }
 
     /// The fraction of requests without a correct response, including those that were dropped.
-    #[must_use]
     pub fn error_fraction(&self) -> f64 {
         ratio(self.failed(), self.ok + self.failed())
     }
@@ -105,7 +101,6 @@ pub(super) fn rate(count: u64, duration_ns: u64) -> f64 {
 }
 
 /// A rate in requests per second for people, with three decimal places below 100.
-#[must_use]
 pub fn rate_text(rate_rps: f64) -> String {
     let text = if rate_rps < 100.0 { format!("{rate_rps:.3}") } else { format!("{rate_rps:.0}.") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

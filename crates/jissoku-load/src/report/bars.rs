@@ -20,7 +20,6 @@ struct Row {
 
 /// The latencies of each target, as far as the 99th percentile in rows of one width; the last row has
 /// the rest.
-#[must_use]
 pub fn histogram(report: &Report) -> String {
     let mut page = String::new();
     for target in &report.targets {

@@ -206,7 +206,6 @@ fn github(report: &Report) -> String {
 }
 
 /// A workflow command for each failed self-check, which GitHub shows beside the step.
-#[must_use]
 pub fn annotations(report: &Report) -> String {
     let failed = report.checks.iter().filter(|check| check.passed == Some(false));
     let line = |check: &SelfCheck| {

@@ -10,7 +10,6 @@ const STEPS: u64 = 5;
 
 /// Columns `Value Percentile TotalCount 1/(1-Percentile)`, followed by a summary, of correct responses;
 /// beside them, `others` requests have none.
-#[must_use]
 pub fn percentiles(histogram: &Histogram, others: u64) -> String {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",

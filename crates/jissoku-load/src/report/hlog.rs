@@ -19,7 +19,6 @@ pub struct IntervalLog {
 
 impl IntervalLog {
     /// An empty log for `targets` targets.
-    #[must_use]
     pub fn new(targets: usize) -> Self {
         Self { lines: String::new(), reported: vec![(Histogram::new(), 0); targets] }
     }

@@ -51,7 +51,6 @@ pub struct SelfCheck {
 }
 
 /// Runs all self-checks.
-#[must_use]
 pub fn run_checks(plan: &Plan, outcome: &Outcome) -> Vec<SelfCheck> {
     let all = |name, value, bound| SelfCheck::at_most(name, None, value, bound);
     let busiest = outcome.threads.iter().map(|thread| ratio(thread.cpu_ns, thread.duration_ns));

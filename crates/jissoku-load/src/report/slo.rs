@@ -1,8 +1,8 @@
 //! Service level objectives such as `p99<5ms,errors<0.1%`, and their evaluation.
 
-use std::fmt;
 use std::str::FromStr;
 
+use crate::plan::invalid::Invalid;
 use crate::report::TargetReport;
 use crate::report::percentiles::{Percentile, Support};
 
@@ -97,18 +97,6 @@ impl Relation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slo(Vec<Term>);
 
-/// An invalid objective, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SloError(String);
-
-impl fmt::Display for SloError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SloError {}
-
 /// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SloResult {
@@ -121,16 +109,15 @@ pub enum SloResult {
 }
 
 impl FromStr for Slo {
-    type Err = SloError;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, SloError> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         text.split(',').map(term).collect::<Result<_, _>>().map(Self)
     }
 }
 
 impl Slo {
     /// Evaluates the reports of all targets. A violation takes precedence over an undecided term.
-    #[must_use]
     pub fn evaluate(&self, targets: &[TargetReport]) -> SloResult {
         let verdicts =
             targets.iter().flat_map(|target| self.0.iter().map(|term| term.evaluate(target)));
@@ -146,9 +133,9 @@ impl Slo {
     }
 }
 
-fn term(text: &str) -> Result<Term, SloError> {
+fn term(text: &str) -> Result<Term, Invalid> {
     let text = text.trim();
-    let bad = |why: &str| SloError(format!("invalid objective {text:?}: {why}"));
+    let bad = |why: &str| Invalid(format!("invalid objective {text:?}: {why}"));
     let shape = || bad("write it as p99<5ms or rate>=10k");
     let place = text.find(['<', '>']).ok_or_else(shape)?;
     let (relation, bound) = Relation::read(&text[place..]).ok_or_else(shape)?;

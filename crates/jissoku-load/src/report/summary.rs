@@ -227,7 +227,6 @@ pub struct SelfTest {
 
 impl Report {
     /// Summarises an outcome and its self-checks.
-    #[must_use]
     pub fn new(plan: &Plan, outcome: &Outcome, checks: Vec<SelfCheck>) -> Self {
         let mut all = Counters::default();
         for target in &outcome.targets {
@@ -280,13 +279,11 @@ impl Report {
     }
 
     /// Whether a self-check failed.
-    #[must_use]
     pub fn has_failed_check(&self) -> bool {
         self.checks.iter().any(|check| check.passed == Some(false))
     }
 
     /// A message if a target gave no correct response at all, with the most frequent error.
-    #[must_use]
     pub fn nothing_measured(&self) -> Option<String> {
         let target = self.targets.iter().find(|target| target.requests == 0)?;
         let errors = target.errors.by_name();

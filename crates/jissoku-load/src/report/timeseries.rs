@@ -46,7 +46,6 @@ struct Reported {
 
 impl TimeSeries {
     /// An empty series for `targets` targets.
-    #[must_use]
     pub fn new(targets: usize, length_ns: u64, layout: Layout) -> Self {
         let text = if layout == Layout::Csv { COLUMNS.to_owned() } else { String::new() };
         let nothing = Reported { intervals: 0, requests: 0, errors: 0, latency: Histogram::new() };
@@ -54,7 +53,6 @@ impl TimeSeries {
     }
 
     /// The length of its intervals.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.length_ns
     }

@@ -3,6 +3,8 @@
 //! This is a test binary of its own because the allocator is global. The server's threads are not
 //! counted.
 
+#[expect(dead_code, reason = "the server's test also asks how much is held")]
+#[path = "../../../jissoku-server/tests/hot/counting.rs"]
 mod counting;
 
 use std::io::{Read, Write};
@@ -14,11 +16,9 @@ use std::thread::spawn;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jissoku_load::{
-    Arrival, ClockSource, Control, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake,
-    Order, Pace, Plan, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan,
-    Think, Trace, Verify, run,
+    Control, Driver, Expected, MessageType, OpeningHandshake, Pace, Plan, Request, RequestSpec,
+    ResponseFraming, Reuse, StopCondition, TargetPlan, Trace, Verify, run,
 };
-use jissoku_os::socket::SocketOptions;
 use jissoku_os::uring;
 use ring::digest;
 
@@ -31,13 +31,13 @@ const CHANCE: u64 = 10;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
-/// A server that responds to every request, also to pipelined ones.
-fn serve() -> String {
+/// A server that calls `answer` for each connection.
+fn serve(answer: impl Fn(TcpStream) + Copy + Send + 'static) -> String {
     let observer = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = observer.local_addr().expect("it has a name");
     // It ends with the test's process.
     let _listening = spawn(move || {
-        counting::leave_this_thread_out();
+        counting::exclude_this_thread();
         for client in observer.incoming().flatten() {
             let _answering = spawn(move || answer(client));
         }
@@ -45,8 +45,9 @@ fn serve() -> String {
     format!("http://{address}/")
 }
 
+/// Responds to every request, also to pipelined ones.
 fn answer(mut client: TcpStream) {
-    counting::leave_this_thread_out();
+    counting::exclude_this_thread();
     client.set_nodelay(true).expect("it is a TCP socket");
     let mut buffer = [0; 16 * 1024];
     let mut ends = 0;
@@ -67,22 +68,9 @@ fn answer(mut client: TcpStream) {
     }
 }
 
-/// A WebSocket server that sends back every masked text of five bytes.
-fn serve_messages() -> String {
-    let observer = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = observer.local_addr().expect("it has a name");
-    // It ends with the test's process.
-    let _listening = spawn(move || {
-        counting::leave_this_thread_out();
-        for client in observer.incoming().flatten() {
-            let _answering = spawn(move || send_back(client));
-        }
-    });
-    format!("http://{address}/")
-}
-
+/// Sends back every masked text of five bytes, over a WebSocket.
 fn send_back(mut client: TcpStream) -> Option<()> {
-    counting::leave_this_thread_out();
+    counting::exclude_this_thread();
     client.set_nodelay(true).expect("it is a TCP socket");
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -125,39 +113,11 @@ fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
         expected: Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec())),
     };
     Plan {
-        targets: vec![TargetPlan {
-            tls: None,
-            handshake: None,
-            specs: vec![spec],
-            watch_pid: None,
-            address,
-        }],
         connections: 4,
-        threads: 1,
-        pipeline: 1,
-        pace: Pace::Closed,
-        arrival: Arrival::Constant,
-        on_busy: OnBusy::Queue,
-        deadline_ns: None,
-        order: Order::PerConnection,
-        reuse: Reuse::KeepAlive,
-        think: Think::Never,
-        ramp_up_ns: 0,
-        local: Vec::new(),
-        warmup_ns: 0,
-        slice_ns: None,
-        settling_requests: 0,
-        warmup_requests: 0,
-        idle_watch_ns: 0,
         stop: StopCondition { duration_ns: None, requests: Some(requests) },
         timeout_ns: 60_000_000_000,
         driver,
-        clock: ClockSource::Best,
-        buffering: SocketOptions::default(),
-        keeps_records: false,
-        idle: Idle::Block,
-        seed: 1,
-        cores: Vec::new(),
+        ..Plan::new(vec![TargetPlan::new(address, vec![spec])])
     }
 }
 
@@ -185,7 +145,12 @@ fn trace() -> Trace {
 type Change = fn(&mut Plan);
 
 fn costs_nothing(driver: Driver) {
-    let (requests, messages) = (serve(), serve_messages());
+    let (requests, messages) = (
+        serve(answer),
+        serve(|client| {
+            let _ended = send_back(client);
+        }),
+    );
     let changes: [(&str, &str, Change); 5] = [
         ("closed", &requests, |_| {}),
         ("pipelined", &requests, |plan| plan.pipeline = 16),

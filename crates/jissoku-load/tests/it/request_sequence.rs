@@ -17,7 +17,7 @@ fn request_sequence(url: &str, request_targets: &[&str]) -> TargetPlan {
             .expect("it is one request")
     };
     let specs = request_targets.iter().map(spec).collect();
-    TargetPlan { tls: None, handshake: None, specs, watch_pid: None, address: address.clone() }
+    TargetPlan::new(address.clone(), specs)
 }
 
 fn rotating(server: &Server, request_targets: &[&str], requests: u64) -> Plan {

@@ -6,42 +6,17 @@ use std::os::unix::net::UnixStream;
 
 use jissoku_load::report::Report;
 use jissoku_load::{
-    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Order, Outcome, Pace, Plan,
-    Request, RequestSpec, ResponseFraming, Reuse, RunError, StopCondition, TargetPlan, Think,
-    Verify, run, run_checks,
+    Control, Driver, Expected, Outcome, Plan, Request, RequestSpec, ResponseFraming, Reuse,
+    RunError, StopCondition, TargetPlan, Verify, run, run_checks,
 };
-use jissoku_os::socket::SocketOptions;
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
 pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
     Plan {
-        targets: urls.iter().map(|url| target(url, &Request::default())).collect(),
         connections: 4,
-        threads: 1,
-        pipeline: 1,
-        pace: Pace::Closed,
-        arrival: Arrival::Constant,
-        on_busy: OnBusy::Queue,
-        deadline_ns: None,
-        order: Order::PerConnection,
-        reuse: Reuse::KeepAlive,
-        think: Think::Never,
-        ramp_up_ns: 0,
-        local: Vec::new(),
-        warmup_ns: 0,
-        slice_ns: None,
-        settling_requests: 0,
-        warmup_requests: 0,
-        idle_watch_ns: 0,
         stop: StopCondition { duration_ns: None, requests: Some(requests) },
-        timeout_ns: 10_000_000_000,
         driver: driver(),
-        clock: ClockSource::Best,
-        buffering: SocketOptions::default(),
-        keeps_records: false,
-        idle: Idle::Block,
-        seed: 1,
-        cores: Vec::new(),
+        ..Plan::new(urls.iter().map(|url| target(url, &Request::default())).collect())
     }
 }
 
@@ -53,7 +28,7 @@ pub(crate) fn target(url: &str, request: &Request) -> TargetPlan {
         framing: ResponseFraming::of_method(&request.method),
         expected: hello(),
     };
-    TargetPlan { tls: None, handshake: None, specs: vec![spec], watch_pid: None, address }
+    TargetPlan::new(address, vec![spec])
 }
 
 /// The driver under test, if this kernel supports it.

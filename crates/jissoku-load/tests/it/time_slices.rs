@@ -65,6 +65,18 @@ fn each_slice_has_its_requests_and_its_waiting_and_rotations_add_up_to_the_windo
 }
 
 #[test]
+fn without_a_watched_server_the_load_generators_own_waiting_is_known() {
+    let (one, other) = (polite(), polite());
+    let outcome = in_turns(&[&one, &other], |_| {});
+    for target in &outcome.targets {
+        for slice in &target.slices.as_ref().expect("there were turns").slices {
+            assert!(slice.generator_wait_ns.is_some());
+            assert_eq!((slice.wait_ns, slice.rotation_foreign_ns), (None, None));
+        }
+    }
+}
+
+#[test]
 fn slices_are_in_palindromic_order() {
     let (note, order) = channel();
     let named = |name: char| {

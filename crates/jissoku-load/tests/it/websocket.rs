@@ -20,13 +20,7 @@ fn target_of(url: &str, message_type: MessageType, payload: &[u8]) -> TargetPlan
     let expected = Expected::new(Verify::All, Vec::new(), Some(payload.to_vec()));
     let spec = RequestSpec::message(message_type, payload, expected).expect("it is UTF-8");
     let handshake = OpeningHandshake::new(&address, &[]).expect("it is fine");
-    TargetPlan {
-        tls: None,
-        handshake: Some(handshake),
-        specs: vec![spec],
-        watch_pid: None,
-        address,
-    }
+    TargetPlan { handshake: Some(handshake), ..TargetPlan::new(address, vec![spec]) }
 }
 
 /// A plan for `messages` texts on each of `urls`, over 4 connections.

@@ -14,7 +14,6 @@ pub struct SocketNumber(RawFd);
 
 impl SocketNumber {
     /// The number of `socket`.
-    #[must_use]
     pub fn of(socket: BorrowedFd<'_>) -> Self {
         Self(socket.as_raw_fd())
     }

@@ -150,7 +150,6 @@ impl<H: EventHandler> Driver<H> {
     }
 
     /// How many accepted connections there are.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.slab.count() - self.opened_count
     }

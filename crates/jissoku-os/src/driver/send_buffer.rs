@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::file::File;
 use crate::socket;
 use crate::uring::SendData;
+pub use segment::LentBytes;
 use segment::{Segment, SegmentRef, length};
 
 /// Maximum number of slices per `sendmsg(2)`; the kernel allows 1,024.
@@ -61,6 +62,11 @@ impl SendBuffer {
         self.push(Segment::Owned(bytes, start));
     }
 
+    /// Appends memory of another owner without a copy; it is dropped when it is sent.
+    pub fn append_lent(&mut self, bytes: Box<dyn LentBytes>) {
+        self.push(Segment::Lent(bytes, 0));
+    }
+
     /// Appends `bytes` without a copy.
     pub fn append_shared(&mut self, bytes: Arc<[u8]>) {
         let range = 0..bytes.len();
@@ -87,27 +93,23 @@ impl SendBuffer {
     }
 
     /// The number of unsent bytes.
-    #[must_use]
     #[inline]
     pub fn size(&self) -> usize {
         self.size - self.sent
     }
 
     /// Whether everything is sent.
-    #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.size == self.sent
     }
 
     /// The number of copied bytes.
-    #[must_use]
     pub fn copied_size(&self) -> usize {
         self.bytes.len()
     }
 
     /// The capacity for copied bytes.
-    #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -229,7 +231,6 @@ impl SendBuffer {
     }
 
     /// The unsent bytes up to a file: what the next calls send.
-    #[must_use]
     pub fn unsent_bytes(&self) -> Vec<u8> {
         self.memory().flatten().copied().collect()
     }

@@ -49,7 +49,6 @@ impl Dir {
 
     /// Its stamp when it was opened. It changes when entries are added or removed, and not when a
     /// file in it does.
-    #[must_use]
     pub const fn stamp(&self) -> &FileStamp {
         &self.stamp
     }

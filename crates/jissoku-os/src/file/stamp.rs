@@ -25,7 +25,6 @@ pub struct FileStamp {
 impl FileStamp {
     /// Whether a later change would be visible, at `now_ns` on the wall clock. Until then, equal
     /// stamps do not imply equal content.
-    #[must_use]
     pub fn is_mtime_stable(&self, now_ns: u64) -> bool {
         // ctime is set by the kernel only, mtime also by users.
         i128::from(now_ns) - self.ctime_ns > MTIME_GRANULARITY_NS
@@ -34,7 +33,6 @@ impl FileStamp {
     /// Whether a later write would change the modification time, at `now_ns` on the wall clock:
     /// unlike [`Self::is_mtime_stable`], also soon after a change of the mode, owner or links, and of
     /// a copy that has kept the time of its original.
-    #[must_use]
     pub fn is_mtime_past(&self, now_ns: u64) -> bool {
         i128::from(now_ns) - self.mtime_ns > MTIME_GRANULARITY_NS || self.is_mtime_stable(now_ns)
     }

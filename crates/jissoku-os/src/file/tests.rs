@@ -270,3 +270,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+#[expect(unsafe_code, reason = "the descriptors are those of this test")]
+fn a_descriptor_that_is_taken_over_is_closed_with_the_file() {
+    use std::os::fd::IntoRawFd;
+    let place = Place::new();
+    place.write("a", b"abc");
+    let path = place.0.join("a");
+    let adopt = |options: &mut std::fs::OpenOptions, path: &Path| {
+        let number = options.open(path).expect("it can be opened").into_raw_fd();
+        // SAFETY: nothing else has the number.
+        (number, unsafe { File::adopt(number) })
+    };
+    let link = |number: i32| std::fs::read_link(format!("/proc/self/fd/{number}")).ok();
+    let (number, file) = adopt(std::fs::OpenOptions::new().read(true), &path);
+    let file = file.expect("it can be read");
+    assert_eq!(file.read_whole().expect("it can be read"), Some(b"abc".to_vec()));
+    assert_eq!(link(number).as_ref(), Some(&path));
+    drop(file);
+    // Another test may have opened a file of its own at the number.
+    assert_ne!(link(number).as_ref(), Some(&path));
+    for (options, path, why) in [
+        (std::fs::OpenOptions::new().write(true), &path, Errno::BADF),
+        (std::fs::OpenOptions::new().read(true), &place.0, Errno::ISDIR),
+    ] {
+        let (number, refused) = adopt(options, path);
+        assert_eq!(refused.expect_err("it is none").raw_os_error(), Some(why.raw_os_error()));
+        assert_ne!(link(number).as_ref(), Some(path));
+    }
+    // SAFETY: there is no such descriptor.
+    assert!(unsafe { File::adopt(-1) }.is_err());
+}

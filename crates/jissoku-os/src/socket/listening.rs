@@ -125,7 +125,6 @@ pub fn probe_bind(endpoint: &Endpoint) -> io::Result<()> {
 
 /// Whether an error means that descriptors or memory are exhausted (`accept(2)`): the call may
 /// succeed later.
-#[must_use]
 pub fn is_resource_exhausted(error: &io::Error) -> bool {
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     shortages.iter().any(|shortage| error.raw_os_error() == Some(shortage.raw_os_error()))

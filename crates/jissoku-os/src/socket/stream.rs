@@ -74,19 +74,16 @@ pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
 
 /// The IP address of the peer (`getpeername(2)`); `None` for a Unix socket and for a closed
 /// connection.
-#[must_use]
 pub fn peer_address(socket: impl AsFd) -> Option<IpAddr> {
     peer(socket).map(|address| address.ip())
 }
 
 /// As [`peer_address`], with the port.
-#[must_use]
 pub fn peer(socket: impl AsFd) -> Option<SocketAddr> {
     SocketAddr::try_from(net::getpeername(socket).ok()??).ok()
 }
 
 /// Whether this is not a Unix socket.
-#[must_use]
 pub fn is_tcp(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
@@ -221,7 +218,6 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
 }
 
 /// The address with IPv4 where it is mapped into IPv6.
-#[must_use]
 pub const fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

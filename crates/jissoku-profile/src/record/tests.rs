@@ -89,12 +89,15 @@ fn names_forks_exits_and_losses_are_read() {
 #[test]
 fn a_switch_says_which_thread_has_the_core() {
     let turn_of = |kind, misc, body: &[u64]| turn(&record(kind, misc, body));
-    let began = Turn { id: (7, 8), time_ns: 99, is_end: false };
+    let began = Turn { id: (7, 8), time_ns: 99, is_end: false, is_preempted: false };
     let ended = Turn { is_end: true, ..began };
     let body = [pair(7, 8), 99];
     let wide = [pair(1, 2), pair(7, 8), 99];
     assert_eq!(turn_of(SWITCH, 0, &body), Some(began));
     assert_eq!(turn_of(SWITCH, MISC_SWITCH_OUT, &body), Some(ended));
+    let preempted = Turn { is_preempted: true, ..ended };
+    assert_eq!(turn_of(SWITCH, MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT, &body), Some(preempted));
+    assert_eq!(turn_of(SWITCH, MISC_SWITCH_OUT_PREEMPT, &body), Some(began));
     assert_eq!(turn_of(SWITCH_CPU_WIDE, 0, &wide), Some(began));
     assert_eq!(turn_of(SWITCH_CPU_WIDE, MISC_SWITCH_OUT, &wide), Some(ended));
     assert_eq!(turn_of(SAMPLE, 0, &[0x1000, pair(7, 8), 99, 0]), Some(began));

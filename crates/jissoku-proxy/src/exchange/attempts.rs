@@ -55,7 +55,6 @@ impl Exchange {
         Selection { hash: assignment.hash, tried: &assignment.tried, now_ns }
     }
 
-    /// It gets this server.
     pub(crate) fn set_server(&mut self, index: usize, endpoint: Arc<Endpoint>) {
         self.assignment.server = Some(index);
         self.assignment.endpoint = Some(endpoint);
@@ -184,7 +183,7 @@ impl Exchange {
             whole_until_ns: self.assignment.whole_until_ns,
             ..Assignment::new(self.assignment.hash)
         };
-        let phases = Phases::new(self.record.phases.begun_ns());
+        let phases = Phases::new(self.record.phases.begun_ns);
         let notes = self.record.notes;
         let record = Record { notes, ..Record::new(phases, self.record.is_diagnosed) };
         let forwarding = Forwarding { hedge: None, retry: RetryPolicy::NONE, ..self.forwarding };
@@ -265,7 +264,7 @@ impl Exchange {
     /// Until when its response is received: for a limited time, once it has begun, since it may have no
     /// end.
     pub(crate) const fn orphan_until_ns(&self, read_ns: u64) -> Option<u64> {
-        match (self.unused_until_ns, self.record.phases.head_ns()) {
+        match (self.unused_until_ns, self.record.phases.head_ns) {
             (Some(until_ns), _) => Some(until_ns),
             (None, 0) => None,
             (None, head_ns) => Some(head_ns + read_ns),

@@ -57,7 +57,7 @@ impl Exchange {
 
     /// How long its last server has taken.
     pub(crate) const fn latency_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.record.phases.connecting_ns())
+        now_ns.saturating_sub(self.record.phases.connecting_ns)
     }
 
     /// Whether that says something about the server. Errors are often faster than what they take the
@@ -68,13 +68,13 @@ impl Exchange {
 
     /// Whether it was to be forwarded: its client has sent enough of it.
     pub(crate) const fn has_begun(&self) -> bool {
-        self.record.phases.begun_ns() != 0
+        self.record.phases.begun_ns != 0
     }
 
     /// When it was to be forwarded.
     #[cfg(test)]
     pub(crate) const fn begun_ns(&self) -> u64 {
-        self.record.phases.begun_ns()
+        self.record.phases.begun_ns
     }
 
     /// Why there is no complete response, by error type.

@@ -57,7 +57,6 @@ impl Exchange {
         }
     }
 
-    /// Writes the final head.
     pub(crate) fn write_head(&mut self, head: &ResponseHead, bytes: &[u8]) {
         self.received = Received::Head;
         if let Some(part) = &mut self.part {
@@ -137,14 +136,13 @@ impl Exchange {
         self.server_has_ended
     }
 
-    /// A tunnel is over.
     pub(crate) const fn end_tunnel(&mut self) {
         self.ending = Some(Ending::Complete);
     }
 
     /// Whether the head of the response was received just now.
     pub(crate) fn has_new_head(&self) -> bool {
-        self.received == Received::Head && self.record.phases.head_ns() == 0
+        self.received == Received::Head && self.record.phases.head_ns == 0
     }
 
     /// Whether the client is to be resumed: there is output, or it may have been asked to continue.
@@ -226,7 +224,6 @@ impl Exchange {
 
     // A part of a gathered response.
 
-    /// It is one of a part.
     pub(crate) fn become_part(&mut self) {
         self.part = Some(Box::default());
     }
@@ -236,7 +233,6 @@ impl Exchange {
         self.part.as_mut()?.fields.take()
     }
 
-    /// What was received of the body.
     pub(crate) fn take_part_body(&mut self) -> Vec<u8> {
         self.output.take()
     }

@@ -18,7 +18,7 @@ impl Gathering {
 
     /// The header lines of the response, of which these are its own.
     fn fields(&self, own: &str) -> Vec<u8> {
-        self.route.fields().applied(own, &self.lines)
+        self.route.fields.applied(own, &self.lines)
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> P
     let own = format!("{media_type}Gather-Complete: ?{complete}\r\n{retry}");
     let fields = gathering.fields(&own);
     let body = vec![BodyPart::Bytes(body.into_bytes())];
-    response.send_dynamic(&DynamicResponse::with_fields(status, &fields, body));
+    response.send_dynamic(&DynamicResponse::new(status, &fields, body));
     Progress::Complete
 }
 

@@ -1,11 +1,8 @@
-//! A part of a gathered response: its request, what is kept of the head of its response, and why it has
-//! none.
+//! The request of a part of a gathered response.
 
 use jissoku_http::head::HeadReader;
 use jissoku_http::{Head, Limits, Version};
 use jissoku_server::RequestHead;
-
-use crate::policy::fan_out::PartError;
 
 /// The fields of the client that every part receives. Via makes loops visible.
 const ALWAYS_PASSED: [&str; 2] = ["host", "via"];
@@ -62,19 +59,4 @@ pub(crate) fn part_request(
     bytes.extend_from_slice(b"\r\n");
     let head = HeadReader::default().read(&bytes, &Limits::DEFAULT).ok()??;
     Some((head, bytes))
-}
-
-/// The error of a part, by the error type of its exchange (RFC 9209 section 2.3).
-pub(crate) fn error_of(error_type: &str) -> PartError {
-    match error_type {
-        "destination_unavailable" => PartError::DestinationUnavailable,
-        "connection_refused" => PartError::ConnectionRefused,
-        "connection_timeout" => PartError::ConnectionTimeout,
-        "connection_terminated" => PartError::ConnectionTerminated,
-        "connection_limit_reached" => PartError::ConnectionLimitReached,
-        "proxy_internal_error" => PartError::Shortage,
-        "http_response_timeout" | "connection_read_timeout" => PartError::ResponseTimeout,
-        "http_response_incomplete" => PartError::ResponseIncomplete,
-        _ => PartError::ProtocolError,
-    }
 }

@@ -26,13 +26,9 @@ const RESERVED_SIZE_MAX: u64 = 64 * 1024;
 /// How the head of a request is forwarded: arguments with names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadEdit<'a> {
-    pub(super) upstream: usize,
+    pub(super) forwarding: &'a Forwarding,
     pub(super) collected_size: Option<u64>,
     pub(super) passes: Option<HopField>,
-    /// As that of [`Forwarding`].
-    pub(super) deadline_field: Option<usize>,
-    /// As that of [`Forwarding`].
-    pub(super) edit: Option<usize>,
     /// The variables of the path.
     pub(super) captures: &'a Captures,
     /// The header line with the id of the request.
@@ -60,13 +56,13 @@ impl GatewayHandler {
     ) -> ClientSide {
         let RequestHead { head, bytes, now_ns, identity, request_id } = *request;
         self.now_ns = now_ns;
-        let address = identity.map_or(client.peer(), |identity| identity.client);
+        let address = identity.map_or(client.peer, |identity| identity.client);
         let options = &self.service.upstreams[forwarding.upstream].options;
         let hash = options.hash_of((head, bytes), address);
-        let protocol = options.protocol;
+        let protocol = options.policy.protocol;
         let is_diagnosed = self.service.is_diagnosed(address.map(|address| address.ip()));
         let forwarded = (forwarding, protocol, hash);
-        let mut exchange = Exchange::new(client.id(), head, forwarded, is_diagnosed);
+        let mut exchange = Exchange::new(client.id, head, forwarded, is_diagnosed);
         let is_collected = match head.body {
             Body::Empty => true,
             Body::Length(size) => size <= forwarding.collect_size,
@@ -83,13 +79,10 @@ impl GatewayHandler {
             Body::Empty => Some(HopField::Upgrade),
             _ => expects_continue.then_some(HopField::Expect),
         };
-        let Forwarding { upstream, deadline_field, edit, .. } = forwarding;
         let edit = HeadEdit {
-            upstream,
+            forwarding: &forwarding,
             passes,
             collected_size: None,
-            deadline_field,
-            edit,
             captures,
             request_id,
         };
@@ -106,7 +99,7 @@ impl GatewayHandler {
                 exchange.set_head(output, offer, response);
             }
             Err(error) => {
-                self.count_refusal(upstream, error);
+                self.count_refusal(forwarding.upstream, error);
                 return ClientSide::refused(error, is_diagnosed, self.lost.clone());
             }
         }
@@ -130,35 +123,36 @@ impl GatewayHandler {
     ) -> Result<ClientSupport, ForwardError> {
         let is_secure = client.is_secure_for(identity);
         let said = identity.map(forwarded_address);
-        let upstream = &self.service.upstreams[head_edit.upstream];
-        let added_size = self.added_size(head_edit.edit);
-        let route_edit = head_edit.edit.map(|index| &self.service.edits[index]);
+        let Forwarding { upstream, deadline_field, edit, .. } = *head_edit.forwarding;
+        let upstream = &self.service.upstreams[upstream];
+        let added_size = self.added_size(edit);
+        let route_edit = edit.map(|index| &self.service.edits[index]);
         let edit = RequestEdit {
-            via: upstream.options.has_via.then_some(&*self.service.via_name),
+            via: upstream.options.policy.has_via.then_some(&*self.service.via_name),
             client_fields: identity
                 .and_then(|identity| identity.trusted_fields)
                 .map_or(ClientFields::Drop, ClientFields::Append),
             client: match &said {
                 Some(address) => address.as_deref(),
-                None => client.address(),
+                None => client.address.as_deref(),
             },
             is_secure,
-            host: match upstream.options.host {
+            host: match upstream.options.policy.host {
                 HostField::Client => ForwardedHost::Client,
                 HostField::Upstream | HostField::Name(_) => ForwardedHost::Upstream,
             },
             upstream_host: &upstream.host,
             collected_size: head_edit.collected_size,
             passes: head_edit.passes,
-            has_trailers: upstream.options.protocol.is_http(),
-            own_field: head_edit.deadline_field.map(|it| &*self.service.deadline_fields[it]),
+            has_trailers: upstream.options.policy.protocol.is_http(),
+            own_field: deadline_field.map(|it| &*self.service.deadline_fields[it]),
             path: route_edit.map_or_else(PathEdit::default, |edit| {
                 let cut_size = edit.rewrite.cut_size(head.path_and_query(bytes));
                 PathEdit { cut_size, prefix: edit.rewrite.prefix() }
             }),
             removed: route_edit.map(|edit| edit.request.removed()),
         };
-        if upstream.options.protocol.is_http() {
+        if upstream.options.policy.protocol.is_http() {
             output.reserve(head.size as usize + added_size);
             let offer = write_request_head(head, bytes, &edit, output)?;
             self.add_request_fields(client, (head, bytes, identity), head_edit, output);
@@ -167,7 +161,7 @@ impl GatewayHandler {
         let mut text = Vec::with_capacity(head.size as usize + added_size);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
         self.add_request_fields(client, (head, bytes, identity), head_edit, &mut text);
-        let client = identity.map_or(client.peer(), |identity| identity.client);
+        let client = identity.map_or(client.peer, |identity| identity.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
         if let Some(name) = edit.own_field {
@@ -229,8 +223,8 @@ impl GatewayHandler {
             if let Some(exchange) = self.exchanges.remove(key) {
                 self.count_refusal(exchange.upstream(), error);
             }
-            request.refuse(error, !chunked.is_complete());
-            return ClientStep::Refuse(error, !chunked.is_complete());
+            request.refuse(error, !chunked.is_complete);
+            return ClientStep::Refuse(error, !chunked.is_complete);
         }
         self.assign(key, true);
         ClientStep::Continue(key)
@@ -243,8 +237,8 @@ impl GatewayHandler {
         key: Key,
         chunked: &ChunkedRequest,
     ) -> Result<(), ForwardError> {
-        let ((head, head_bytes, identity), body) = (chunked.head(), chunked.body());
-        let (head, is_complete) = ((head, head_bytes, identity.as_ref()), chunked.is_complete());
+        let ((head, head_bytes, identity), body) = (chunked.head(), &*chunked.body);
+        let (head, is_complete) = ((head, head_bytes, identity.as_ref()), chunked.is_complete);
         let collected_size = is_complete.then_some(body.len() as u64);
         let Some(exchange) = self.exchanges.get_ref(key) else { return Ok(()) };
         let added_size = self.added_size(exchange.forwarding().edit);
@@ -252,15 +246,13 @@ impl GatewayHandler {
         if !is_complete && !exchange.protocol().is_http() {
             return Err(ForwardError::LengthRequired);
         }
-        let Forwarding { upstream, deadline_field, edit, .. } = *exchange.forwarding();
+        let forwarding = *exchange.forwarding();
         let edit = HeadEdit {
-            upstream,
+            forwarding: &forwarding,
             collected_size,
             passes: None,
-            deadline_field,
-            edit,
-            captures: chunked.captures(),
-            request_id: chunked.request_id(),
+            captures: &chunked.captures,
+            request_id: chunked.request_id.as_ref(),
         };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let response = self.response_edit(client, head, edit);

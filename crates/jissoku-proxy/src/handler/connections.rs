@@ -164,7 +164,6 @@ impl GatewayHandler {
         }
     }
 
-    /// Has the driver resume a connection.
     pub(super) fn resume(&mut self, connection: Key) {
         let connection = self.upstreams.get_ref(connection);
         self.ready.extend(connection.and_then(UpstreamConnection::id));

@@ -55,7 +55,7 @@ fn values_of<T>(
     then(&Values {
         head,
         bytes,
-        client: said.as_ref().map_or(client.address(), |address| address.as_deref()),
+        client: said.as_ref().map_or(client.address.as_deref(), |address| address.as_deref()),
         is_secure: client.is_secure_for(identity),
         host: identity.and_then(|identity| identity.host),
         request_id: request_id.map(|line| name_and_value(line).1),
@@ -72,7 +72,7 @@ impl GatewayHandler {
         edit: HeadEdit<'_>,
         output: &mut Vec<u8>,
     ) {
-        let rules = edit.edit.map(|index| &self.service.edits[index].request);
+        let rules = edit.forwarding.edit.map(|index| &self.service.edits[index].request);
         let Some(rules) = rules.filter(|rules| rules.adds()) else { return };
         // Before the empty line.
         output.truncate(output.len() - 2);
@@ -93,13 +93,16 @@ impl GatewayHandler {
         request: Request<'_>,
         edit: HeadEdit<'_>,
     ) -> ResponseEdit {
-        let rules = edit.edit.map(|index| &self.response_rules[index]);
+        let rules = edit.forwarding.edit.map(|index| &self.response_rules[index]);
         let Some(rules) = rules.filter(|rules| !rules.is_empty()) else {
             return ResponseEdit::default();
         };
-        let mut lines = Vec::with_capacity(rules.size());
-        let route = (edit.captures, edit.request_id);
-        values_of(client, request, route, |values| rules.write(values, &mut lines));
-        ResponseEdit { rules: Some(Rc::clone(rules)), lines }
+        let mut own_lines = Vec::new();
+        if rules.constant().is_none() {
+            own_lines.reserve(rules.size());
+            let route = (edit.captures, edit.request_id);
+            values_of(client, request, route, |values| rules.write(values, &mut own_lines));
+        }
+        ResponseEdit::new(Rc::clone(rules), own_lines)
     }
 }

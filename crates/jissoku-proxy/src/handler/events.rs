@@ -105,7 +105,6 @@ impl GatewayHandler {
         }
     }
 
-    /// What is next for the connection of a tunnel.
     fn next_of_tunnel(&mut self, key: Key, exchange_key: Key) -> Action {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Action::Abort };
         match (exchange.server_has_ended(), exchange.is_handed_over()) {
@@ -164,7 +163,7 @@ impl GatewayHandler {
             return self.abort_connection(key);
         };
         let is_sent = unsent == 0 && exchange.is_handed_over();
-        let retried = &self.service.upstreams[upstream.server().0].options.retry_statuses;
+        let retried = &self.service.upstreams[upstream.server().0].options.policy.retry_statuses;
         let outcome = upstream.read(bytes, is_sent, exchange, retried);
         if exchange.has_new_head() {
             self.on_response(exchange_key);

@@ -34,13 +34,13 @@ impl GatewayHandler {
         self.check_memory()?;
         let accept = request.fields().find(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
         let accepted = accept.and_then(|(_, value)| Form::accepted(value));
-        let form = accepted.unwrap_or(route.plan().form);
-        let names = route.plan().fields.as_deref();
+        let form = accepted.unwrap_or(route.plan.form);
+        let names = route.plan.fields.as_deref();
         let has_accept = accepted.is_none_or(|form| form == Form::Json);
         let passed = PassedFields { names, has_accept };
         let (path, _) = request.path_and_query();
         let mut parts = Vec::new();
-        for (part, forwarding) in route.parts() {
+        for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
             let target = part.template.target(path, captures);
             let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
@@ -51,12 +51,11 @@ impl GatewayHandler {
         }
         let is_chunked = request.head.version == Version::Http11;
         let begun = (self.now_ns, self.lost_gatherings.clone());
-        let gathering = Gathering::new((client.id(), is_chunked, form), route, parts, begun);
-        Ok(match route.fields() {
-            rules if rules.adds() => {
-                gathering.with_lines(added_lines(rules, client, request, captures))
-            }
-            _ => gathering,
+        let gathering = Gathering::new((client.id, is_chunked, form), route, parts, begun);
+        Ok(if route.fields.adds() {
+            gathering.with_lines(added_lines(&route.fields, client, request, captures))
+        } else {
+            gathering
         })
     }
 
@@ -76,19 +75,18 @@ impl GatewayHandler {
         (head, bytes): &PartRequest,
         identity: Option<&ClientIdentity<'_>>,
     ) -> Result<Exchange, ForwardError> {
+        // Nothing is changed of a part but what its template says.
+        let forwarding = Forwarding { edit: None, ..forwarding };
         let upstream = &self.service.upstreams[forwarding.upstream];
-        let address = identity.map_or(client.peer(), |identity| identity.client);
+        let address = identity.map_or(client.peer, |identity| identity.client);
         let (hash, protocol) =
-            (upstream.options.hash_of((head, bytes), address), upstream.options.protocol);
-        let mut exchange = Exchange::new(client.id(), head, (forwarding, protocol, hash), false);
+            (upstream.options.hash_of((head, bytes), address), upstream.options.policy.protocol);
+        let mut exchange = Exchange::new(client.id, head, (forwarding, protocol, hash), false);
         exchange.become_part();
-        let Forwarding { upstream, deadline_field, .. } = forwarding;
         let edit = HeadEdit {
-            upstream,
+            forwarding: &forwarding,
             collected_size: None,
             passes: None,
-            deadline_field,
-            edit: None,
             captures: &Captures::default(),
             request_id: None,
         };
@@ -180,7 +178,7 @@ impl GatewayHandler {
             && gathering.had_most_of_the_time(exchange.latency_ns(self.now_ns))
             && let Some(connection) = exchange.connection()
         {
-            let late = PartError::ResponseTimeout.name();
+            let late = PartError::RESPONSE_TIMEOUT.name();
             self.service.upstreams[exchange.upstream()].count_failure(late);
             self.give_back(connection, key, (Outcome::Failure, late));
         }

@@ -43,7 +43,7 @@ impl GatewayHandler {
     /// Records how long a server took, if that decides which server is chosen.
     pub(super) fn record_server_latency(&self, key: Key) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
-        let balance = self.service.upstreams[exchange.upstream()].options.balance;
+        let balance = self.service.upstreams[exchange.upstream()].options.policy.balance;
         if balance == Balance::Ewma
             && exchange.has_usable_latency()
             && let Some(connection) = exchange.connection()

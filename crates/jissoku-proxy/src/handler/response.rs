@@ -26,7 +26,7 @@ impl GatewayHandler {
                 }
                 let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
                 let lines = || diagnostics::lines("", None, error_type, None);
-                let fields = request.is_diagnosed().then(lines).unwrap_or_default();
+                let fields = request.is_diagnosed.then(lines).unwrap_or_default();
                 sink.write_error(error.status(), &fields);
                 return Reply { progress: Progress::Complete, ended: None, refused: Some(error) };
             }

@@ -23,7 +23,7 @@ impl GatewayHandler {
     /// # Errors
     /// The error of `poll(2)`.
     pub(super) fn open_first_spares(&mut self) -> io::Result<()> {
-        if self.service.upstreams.iter().all(|upstream| upstream.options.idle_min == 0) {
+        if self.service.upstreams.iter().all(|upstream| upstream.options.policy.idle_min == 0) {
             return Ok(());
         }
         self.now_ns = clock::monotonic_ns();
@@ -62,7 +62,7 @@ impl GatewayHandler {
     fn missing_spares(&self) -> Vec<(usize, Arc<Endpoint>)> {
         let mut missing = Vec::new();
         for (upstream, servers) in self.servers.iter().enumerate() {
-            let idle_min = self.service.upstreams[upstream].options.idle_min as usize;
+            let idle_min = self.service.upstreams[upstream].options.policy.idle_min as usize;
             if idle_min == 0 {
                 continue;
             }

@@ -56,7 +56,6 @@ impl GatewayHandler {
         }
     }
 
-    /// Counts a request for an upstream that was not forwarded.
     pub(super) fn count_refusal(&self, upstream: usize, error: ForwardError) {
         if !error.error_type().is_empty() {
             self.service.upstreams[upstream].count_failure(error.error_type());

@@ -238,7 +238,8 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
         panic!("the route gathers");
     };
     let forwarding = Forwarding::new(0, SECOND_NS);
-    let route = Arc::new(GatherRoute::new((**plan).clone(), vec![forwarding; 2]));
+    let (plan, forwardings) = ((**plan).clone(), vec![forwarding; 2]);
+    let route = Arc::new(GatherRoute { plan, forwardings, fields: FieldRules::default() });
     let mut world = World::new(Timeouts::DEFAULT);
     let (head, now_ns) = (head(), world.now_ns);
     let request =

@@ -18,7 +18,6 @@ pub struct BusyPeak {
 
 impl BusyPeak {
     /// None is or was busy.
-    #[must_use]
     pub const fn new(now_ns: u64) -> Self {
         Self { second: now_ns / SECOND_NS, busy: 0, largest: [0; SECONDS] }
     }

@@ -8,7 +8,6 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// For how many nanoseconds an unused connection is used again that its server keeps for
 /// `timeout_s`, as its Keep-Alive says: a second less, since a request may be on its way when that
 /// is over, but at least half of it.
-#[must_use]
 pub const fn announced_ns(timeout_s: u32) -> u64 {
     let timeout_ns = timeout_s as u64 * SECOND_NS;
     let (less_ns, half_ns) = (timeout_ns.saturating_sub(SECOND_NS), timeout_ns / 2);
@@ -31,7 +30,6 @@ pub struct ClosingAge {
 
 impl ClosingAge {
     /// No connection was closed until now.
-    #[must_use]
     pub const fn new(now_ns: u64) -> Self {
         Self { window: now_ns / WINDOW_NS, shortest_ns: [NONE_NS; 2] }
     }
@@ -44,7 +42,6 @@ impl ClosingAge {
 
     /// For how long an unused connection can be expected to stay: half the shortest time after
     /// which one was closed. `None` if none was.
-    #[must_use]
     pub fn trusted_ns(&self, now_ns: u64) -> Option<u64> {
         let [before_ns, present_ns] = self.at(now_ns).shortest_ns;
         let shortest_ns = present_ns.min(before_ns);

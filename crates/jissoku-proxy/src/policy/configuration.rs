@@ -1,31 +1,34 @@
-//! `[upstream.*]` and `[[route]]` of the configuration file.
+//! `[upstream.*]`, `[[route]]` and `[store.*]` of the configuration file.
 //!
-//! Every error is one sentence with the line that it is about. Other keys of the file are not read
-//! here.
+//! All mistakes are reported at once, each with its key, its line and one sentence. Other keys of the
+//! file are not read here.
 
 mod edit;
 mod explanation;
 mod gather;
 mod limits;
 mod route;
-mod statuses;
+mod store;
 mod table;
 mod upstream;
 
 use toml::de::{DeTable, DeValue};
 
-use self::table::{Refusal, Table, read_whole, refuse};
-use crate::policy::routes::{Routes, Rule};
+use self::table::{File, Table};
+use crate::policy::routes::{Routes, Rule, Unreachable};
 
 pub use crate::policy::spelling::instead_of;
 pub use explanation::Explanation;
 pub use limits::{Concurrency, Rate, RateKey};
-pub use route::{COLLECT_SIZE, ClientEnd, Hedge, Route, RouteAction};
-pub use table::Problem;
-pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
+pub use route::{COLLECT_SIZE, ClientEnd, Folder, Hedge, Route, RouteAction};
+pub use store::{StoreDurability, StoreOptions, StoreWhenFull};
+pub use table::{Problem, ProblemKind};
+pub use upstream::{
+    HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream, UpstreamPolicy,
+};
 
 /// The keys of the file that are read here.
-pub const KEYS: [&str; 2] = ["upstream", "route"];
+pub const KEYS: [&str; 3] = ["upstream", "route", "store"];
 
 /// What the file says about upstreams and routes.
 #[derive(Debug, Clone, Default)]
@@ -43,21 +46,28 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// The first thing that cannot be meant.
-    pub fn parse(text: &str) -> Result<Self, Problem> {
-        Self::parse_all(text).map_err(|problems| problems.into_iter().next().unwrap_or_default())
+    /// All that cannot be meant, in the order of the file.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        match DeTable::parse(text) {
+            Ok(parsed) => Self::of(text, parsed.get_ref()),
+            Err(error) => Err(vec![Problem::of_syntax(text, &error)]),
+        }
     }
 
-    /// As [`Configuration::parse`].
+    /// As [`Configuration::parse`], of a file that was parsed.
     ///
     /// # Errors
     ///
-    /// All that cannot be meant, in the order of the file.
-    pub fn parse_all(text: &str) -> Result<Self, Vec<Problem>> {
-        Self::read(text).map_err(|mut refusals| {
-            refusals.sort_by_key(|refusal| refusal.at.start);
-            refusals.into_iter().map(|refusal| Problem::new(text, refusal)).collect()
-        })
+    /// As [`Configuration::parse`].
+    pub fn of(text: &str, parsed: &DeTable<'_>) -> Result<Self, Vec<Problem>> {
+        let file = File::new(text);
+        let (mut configuration, rules) = Self::read(&file, parsed);
+        let problems = file.into_problems();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        configuration.rules = Routes::new(rules).map_err(|found| vec![configuration.why(found)])?;
+        Ok(configuration)
     }
 
     /// Explains the decision about a request of `method` for `url`: `http://host/path`, or a path
@@ -67,73 +77,73 @@ impl Configuration {
         explanation::Tables { upstreams, routes, rules }.explain(method, url)
     }
 
-    fn read(text: &str) -> Result<Self, Vec<Refusal>> {
-        let file = DeTable::parse(text).map_err(|error| {
-            let (at, why) = (error.span().unwrap_or_default(), error.message().to_owned());
-            vec![Refusal { at, why }]
-        })?;
-        let mut configuration = Self::default();
-        let mut refusals = Vec::new();
-        // Names of upstreams that are wrong, in quotes: what routes have of them may be right.
-        let mut doubtful = Vec::new();
-        if let Some(value) = file.get_ref().get("upstream") {
-            let DeValue::Table(all) = value.get_ref() else {
-                return Err(vec![refuse(value.span(), "upstream is a table: [upstream.NAME]")]);
-            };
-            for (name, value) in all {
-                let what = format!("upstream {:?}", name.get_ref());
-                let (read, wrong) = match Table::of(value, &what, &name.span()) {
-                    Ok(table) => read_whole(table, |table| upstream::read(name.get_ref(), table)),
-                    Err(refusal) => (None, vec![refusal]),
-                };
-                if !wrong.is_empty() {
-                    doubtful.push(format!("{:?}", name.get_ref()));
+    /// What is wrong is in `file`, and what this returns is of no use then.
+    fn read(file: &File<'_>, parsed: &DeTable<'_>) -> (Self, Vec<Rule>) {
+        let (mut configuration, mut rules) = (Self::default(), Vec::new());
+        if let Some(value) = parsed.get("upstream") {
+            if let DeValue::Table(all) = value.get_ref() {
+                for (name, value) in all {
+                    let (at, name) = (name.span(), name.get_ref());
+                    let names = (upstream::path_of(name), &*format!("upstream {name:?}"));
+                    let table = Table::of(file, value, names, at);
+                    configuration.upstreams.extend(table.map(|it| upstream::read(name, it)));
                 }
-                refusals.extend(wrong);
-                let line = table::line(text, &name.span());
-                configuration.upstreams.extend(read.map(|read| Upstream { line, ..read }));
+            } else {
+                file.refuse("upstream", &value.span(), "upstream is a table: [upstream.NAME]");
             }
         }
-        let Some(value) = file.get_ref().get("route") else {
-            return if refusals.is_empty() { Ok(configuration) } else { Err(refusals) };
-        };
-        let DeValue::Array(all) = value.get_ref() else {
-            return Err(vec![refuse(value.span(), "route is a list of tables: [[route]]")]);
-        };
-        let mut rules = Vec::new();
-        for value in all {
-            let (read, wrong) = match Table::of(value, "a route", &value.span()) {
-                Ok(table) => {
-                    read_whole(table, |table| route::read(table, &configuration.upstreams))
+        if let Some(value) = parsed.get("route") {
+            if let DeValue::Array(all) = value.get_ref() {
+                for (index, value) in all.iter().enumerate() {
+                    let names = (format!("route[{index}]"), "a route");
+                    let table = Table::of(file, value, names, value.span());
+                    let read = table.map(|it| route::read(it, &configuration.upstreams));
+                    let (route, rule) = read.unzip();
+                    configuration.routes.extend(route);
+                    rules.extend(rule);
                 }
-                Err(refusal) => (None, vec![refusal]),
-            };
-            let is_certain =
-                |wrong: &Refusal| !doubtful.iter().any(|name| wrong.why.contains(name.as_str()));
-            refusals.extend(wrong.into_iter().filter(is_certain));
-            if let Some((route, rule)) = read {
-                let line = table::line(text, &route.at);
-                configuration.routes.push(Route { line, ..route });
-                rules.push(rule);
+            } else {
+                file.refuse("route", &value.span(), "route is a list of tables: [[route]]");
             }
         }
-        if !refusals.is_empty() {
-            return Err(refusals);
-        }
-        configuration.rules = configuration.ordered(rules).map_err(|refusal| vec![refusal])?;
-        Ok(configuration)
+        (configuration, rules)
     }
 
-    /// The rules of the routes, unless one takes all requests of another before it.
-    fn ordered(&self, rules: Vec<Rule>) -> Result<Routes, Refusal> {
-        Routes::new(rules).map_err(|found| {
-            let by = self.routes.get(found.by).map(|route| route.line).unwrap_or_default();
-            refuse(
-                self.routes.get(found.index).map(|route| route.at.clone()).unwrap_or_default(),
-                &format!("no request reaches this route: the one on line {by} takes them before"),
-            )
-        })
+    /// What is wrong with a route that no request reaches.
+    fn why(&self, found: Unreachable) -> Problem {
+        let line =
+            |index: usize| self.routes.get(index).map(|route| route.line).unwrap_or_default();
+        let by = line(found.by);
+        Problem {
+            kind: ProblemKind::Value,
+            key: format!("route[{}]", found.index),
+            line: line(found.index),
+            why: format!("no request reaches this route: the one on line {by} takes them before"),
+        }
     }
+}
+
+/// Reads the stores of a file that was parsed.
+///
+/// # Errors
+///
+/// All that cannot be meant, in the order of the file.
+pub fn stores(text: &str, parsed: &DeTable<'_>) -> Result<Vec<StoreOptions>, Vec<Problem>> {
+    let (file, mut stores) = (File::new(text), Vec::new());
+    if let Some(value) = parsed.get("store") {
+        if let DeValue::Table(all) = value.get_ref() {
+            for (name, value) in all {
+                let (at, name) = (name.span(), name.get_ref());
+                let names = (format!("store.{name}"), &*format!("store {name:?}"));
+                let table = Table::of(&file, value, names, at);
+                stores.extend(table.map(|it| store::read(name, it)));
+            }
+        } else {
+            file.refuse("store", &value.span(), "store is a table: [store.NAME]");
+        }
+    }
+    let problems = file.into_problems();
+    if problems.is_empty() { Ok(stores) } else { Err(problems) }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ mod template;
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};
 pub use part::{PartError, PartResponse, PartResult};
-pub use plan::{Form, PartPlan, Plan, PlanError, Quorum, Shape};
-pub use template::{PartTemplate, TemplateError};
+pub use plan::{Form, PARTS_MAX, PartPlan, Plan, Quorum, Shape};
+pub use template::PartTemplate;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use jissoku_http::connection_fields::{ConnectionField, is_reserved};
 use jissoku_http::forward::FieldNames;
+use jissoku_http::is_whole_token;
 
 use super::template::{Template, Values};
 
@@ -10,12 +11,48 @@ use super::template::{Template, Values};
 pub struct FieldRules {
     removed: FieldNames,
     lines: Vec<Line>,
+    has_variables: bool,
+    /// All lines that are added, unless a value has variables.
+    constant: Box<str>,
 }
 
+/// A line that is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
-    name: Box<str>,
-    value: Template,
+    /// `Name: ` before a value with variables; else the whole line with its end.
+    text: Box<str>,
+    name_size: usize,
+    /// The value, if it has variables.
+    value: Option<Template>,
+}
+
+impl Line {
+    fn new(name: &str, value: Template) -> Self {
+        let (text, value) = match value.constant() {
+            Some(text) => (format!("{name}: {text}\r\n"), None),
+            None => (format!("{name}: "), Some(value)),
+        };
+        Self { text: text.into(), name_size: name.len(), value }
+    }
+
+    fn name(&self) -> &str {
+        &self.text[..self.name_size]
+    }
+
+    /// Appends the line, unless its value is empty.
+    fn write(&self, values: &Values<'_>, output: &mut Vec<u8>) {
+        let start = output.len();
+        output.extend_from_slice(self.text.as_bytes());
+        let Some(value) = &self.value else { return };
+        let value_at = output.len();
+        value.write(values, output);
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        if output[value_at..].iter().all(is_blank) {
+            output.truncate(start);
+        } else {
+            output.extend_from_slice(b"\r\n");
+        }
+    }
 }
 
 /// Which head is changed.
@@ -41,6 +78,11 @@ impl FieldRules {
     /// Whether fields are added.
     pub const fn adds(&self) -> bool {
         !self.lines.is_empty()
+    }
+
+    /// The header lines that are added, if they are the same for each request.
+    pub fn constant(&self) -> Option<&str> {
+        (!self.has_variables).then_some(&*self.constant)
     }
 
     /// What the header lines that are added usually have, in bytes.
@@ -70,7 +112,7 @@ impl FieldRules {
         check(name, side).map_err(|why| format!("{text:?}: {why}"))?;
         if !keeps {
             self.removed.add(name);
-            self.lines.retain(|line| !line.name.eq_ignore_ascii_case(name));
+            self.lines.retain(|line| !line.name().eq_ignore_ascii_case(name));
         }
         if let Some(value) = value {
             if value.is_empty() {
@@ -78,15 +120,18 @@ impl FieldRules {
             }
             let value =
                 Template::parse(value, segments).map_err(|why| format!("{text:?}: {why}"))?;
-            self.lines.push(Line { name: name.into(), value });
+            self.lines.push(Line::new(name, value));
         }
+        self.has_variables = self.lines.iter().any(|line| line.value.is_some());
+        let constant = if self.has_variables { &[][..] } else { &self.lines[..] };
+        self.constant = constant.iter().map(|line| &*line.text).collect();
         Ok(())
     }
 
     /// Whether a rule is about the field of this name.
     pub fn concerns(&self, name: &str) -> bool {
         self.removed.has(name.as_bytes())
-            || self.lines.iter().any(|line| line.name.eq_ignore_ascii_case(name))
+            || self.lines.iter().any(|line| line.name().eq_ignore_ascii_case(name))
     }
 
     /// Header lines of a response that is made here: those of its own that are not removed, and those
@@ -102,26 +147,16 @@ impl FieldRules {
 
     /// Appends the header lines that are added. One whose value is empty is left out.
     pub fn write(&self, values: &Values<'_>, output: &mut Vec<u8>) {
-        for Line { name, value } in &self.lines {
-            let start = output.len();
-            output.extend_from_slice(name.as_bytes());
-            output.extend_from_slice(b": ");
-            let value_at = output.len();
-            value.write(values, output);
-            let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-            if output[value_at..].iter().all(is_blank) {
-                output.truncate(start);
-            } else {
-                output.extend_from_slice(b"\r\n");
-            }
+        match self.constant() {
+            Some(lines) => output.extend_from_slice(lines.as_bytes()),
+            None => self.lines.iter().for_each(|line| line.write(values, output)),
         }
     }
 }
 
 /// Why a field of this name is not changed, if it is not.
 fn check(name: &str, side: Side) -> Result<(), String> {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_sign) {
+    if !is_whole_token(name.as_bytes()) {
         return Err(format!("{name:?} is not the name of a field"));
     }
     if name.contains('_') {

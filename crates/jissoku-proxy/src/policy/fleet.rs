@@ -160,7 +160,7 @@ impl Fleet {
 
     /// Gives a place back, with what the request says about the server. The fleet may be a
     /// later set than the one that the place is from. Returns whether the server was ejected, or its
-    /// ejection prolonged or ended.
+    /// ejection prolonged or ended; or its requests begin or cease to fail while it serves.
     pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) -> bool {
         if outcome != Outcome::Neutral {
             lease.is_trial = false;

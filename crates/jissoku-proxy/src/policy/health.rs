@@ -11,7 +11,7 @@ mod window;
 
 pub use passive::{Ejection, Passive};
 pub use policy::{HealthPolicy, Probe, ProbePolicy};
-pub use state::{Admission, Outcome, ServerState};
+pub use state::{Admission, Outcome, ServerState, Use};
 
 #[cfg(test)]
 mod tests;

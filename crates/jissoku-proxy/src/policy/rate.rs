@@ -181,7 +181,6 @@ fn slot_count(slots: usize) -> usize {
     slots.next_multiple_of(SLOTS_PER_KEY).max(SLOTS_PER_KEY)
 }
 
-/// The slots of a key in a table of `count` slots.
 fn slots_of_key(key: u64, count: usize) -> Range<usize> {
     let groups = u64::try_from(count / SLOTS_PER_KEY).unwrap_or(1);
     let start = usize::try_from(key % groups).unwrap_or_default() * SLOTS_PER_KEY;

@@ -11,10 +11,11 @@ pub const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The location as it was written.
-    text: Box<str>,
+    pub(crate) text: Box<str>,
     location: Template,
-    status: u16,
-    fields: FieldRules,
+    pub(crate) status: u16,
+    /// Rules for the fields of responses, none of which is for one of [`Redirect::OWN_FIELDS`].
+    pub fields: FieldRules,
     /// Whether the location is a path on the host of the request.
     is_local: bool,
 }
@@ -46,23 +47,6 @@ impl Redirect {
 
     /// Fields of the response that no rule can change.
     pub const OWN_FIELDS: [&str; 2] = ["Location", "Content-Type"];
-
-    /// With these rules for the fields of responses, none of which is for one of
-    /// [`Redirect::OWN_FIELDS`].
-    #[must_use]
-    pub fn with_fields(self, fields: FieldRules) -> Self {
-        Self { fields, ..self }
-    }
-
-    /// The location with its variables.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The status of the response.
-    pub const fn status(&self) -> u16 {
-        self.status
-    }
 
     /// The header lines of the response to a request; `None` if its Host is no name of a host, or its
     /// path could be read as another host.

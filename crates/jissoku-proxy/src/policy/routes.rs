@@ -15,14 +15,15 @@ use ambiguous_path::Form;
 
 pub use ambiguous_path::{AmbiguousPath, of_path as ambiguity_of};
 pub use host::HostPattern;
-pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
-pub use rewrite::{Rewrite, RewriteError};
+pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern};
+pub use rewrite::Rewrite;
 pub use rule::{Encoded, Mismatch, Rule, Subject};
 
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     rules: Vec<Rule>,
+    compares_hosts: bool,
 }
 
 /// The result of a comparison.
@@ -52,18 +53,29 @@ impl Routes {
     ///
     /// A rule that no request can reach, because earlier ones take all that fits it.
     pub fn new(rules: Vec<Rule>) -> Result<Self, Unreachable> {
-        first_unreachable(&rules)
-            .map_or_else(|| Ok(Self { rules }), |(index, by)| Err(Unreachable { index, by }))
+        match first_unreachable(&rules) {
+            Some((index, by)) => Err(Unreachable { index, by }),
+            None => Ok(Self::of(rules)),
+        }
+    }
+
+    fn of(rules: Vec<Rule>) -> Self {
+        Self { compares_hosts: rules.iter().any(|rule| rule.host.is_some()), rules }
     }
 
     /// One rule.
     pub fn single(rule: Rule) -> Self {
-        Self { rules: vec![rule] }
+        Self::of(vec![rule])
     }
 
     /// The rules in their order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// Whether the host of a request is compared.
+    pub const fn compares_hosts(&self) -> bool {
+        self.compares_hosts
     }
 
     /// Decides about one request. No allocation, unless the path has several readings.
@@ -76,7 +88,7 @@ impl Routes {
         let decision = self.first_fit(subject);
         let rule = decision.index().and_then(|index| self.rules.get(index));
         let decision = self.find_special(subject, decision, (special, rule));
-        match rule.and_then(Rule::rewrite) {
+        match rule.and_then(|rule| rule.rewrite.as_ref()) {
             Some(rewrite) => self.unless_left(subject, decision, rewrite),
             None => decision,
         }
@@ -90,7 +102,7 @@ impl Routes {
         decision: Decision,
         (special, rule): (AmbiguousPath, Option<&Rule>),
     ) -> Decision {
-        match rule.map_or_else(Encoded::default, Rule::encoded) {
+        match rule.map_or_else(Encoded::default, |rule| rule.encoded) {
             Encoded::Pass => decision,
             Encoded::Refuse if special != AmbiguousPath::OtherRoute => Decision::Refuse(special),
             Encoded::Safe | Encoded::Refuse => self.unless_ambiguous(subject, decision),
@@ -129,7 +141,7 @@ impl Routes {
                 self.first_fit(&Subject { path: &path, ..*subject }).index() == Some(*index)
             })
         };
-        let passes = self.rules.get(*index).map(Rule::encoded) == Some(Encoded::Pass);
+        let passes = self.rules.get(*index).is_some_and(|rule| rule.encoded == Encoded::Pass);
         let stays = || match readings::of_path(&rewritten) {
             Some(readings) => readings.iter().all(belongs),
             None => false,
@@ -215,7 +227,7 @@ const OTHER_METHOD: &str = "";
 /// only three things are covered by several rules together: the methods of a rule, both schemes, and
 /// the paths of a prefix, which are the prefix alone, with a slash, and what is below it.
 fn first_unreachable(rules: &[Rule]) -> Option<(usize, usize)> {
-    let depth_max = rules.iter().map(|rule| rule.path().depth()).max().unwrap_or_default();
+    let depth_max = rules.iter().map(|rule| rule.path.depth()).max().unwrap_or_default();
     rules.iter().enumerate().find_map(|(index, rule)| {
         let earlier = rules.get(..index)?;
         let mut methods: Vec<&str> = rule.methods().collect();
@@ -238,13 +250,13 @@ fn covering(earlier: &[Rule], rule: &Rule, method: &str, depth_max: usize) -> Op
         return Some(by);
     }
     // No rule has a segment beyond the deepest one's.
-    if rule.path().depth() > depth_max {
+    if rule.path.depth() > depth_max {
         return None;
     }
-    let parts = rule.path().split_prefix()?;
+    let parts = rule.path.split_prefix()?;
     let found = parts
         .into_iter()
-        .map(|path| covering(earlier, &rule.clone().with_path(path), method, depth_max));
+        .map(|path| covering(earlier, &Rule { path, ..rule.clone() }, method, depth_max));
     found.collect::<Option<Vec<usize>>>()?.pop()
 }
 

@@ -1,7 +1,6 @@
 //! The name that was probably meant by one that there is not.
 
 /// What is said of a name that is none of `names`: the nearest one, or all.
-#[must_use]
 pub fn instead_of(name: &str, names: &[&str]) -> String {
     match nearest(name, names) {
         Some(meant) => format!("did you mean {meant:?}?"),

@@ -26,14 +26,12 @@ impl Statuses {
 
     /// Whether a status is one of them.
     #[inline]
-    #[must_use]
     pub fn contains(&self, status: u16) -> bool {
         let place = Self::place(status);
         place.is_some_and(|(word, bit)| self.0.get(word).is_some_and(|word| word & bit != 0))
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::NONE
     }

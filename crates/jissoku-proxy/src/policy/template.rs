@@ -117,6 +117,15 @@ impl Template {
         Ok(Self { pieces })
     }
 
+    /// The text, if it has no variables.
+    pub(super) fn constant(&self) -> Option<&str> {
+        match &*self.pieces {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
     /// The variables, in their order.
     pub fn variables(&self) -> impl Iterator<Item = Variable> {
         self.pieces.iter().filter_map(|piece| match piece {
@@ -153,7 +162,6 @@ fn variable(name: &str, segments: &[&str]) -> Result<Variable, String> {
     }
 }
 
-/// A host without its port.
 fn without_port(host: &[u8]) -> &[u8] {
     let end = host.iter().rposition(|byte| *byte == b':');
     end.filter(|at| !host[*at..].contains(&b']')).map_or(host, |at| &host[..at])
@@ -184,7 +192,9 @@ impl<'a> Values<'a> {
                 place.and_then(|place| target().get(place)).unwrap_or_default()
             }
         };
-        if !value.iter().any(|byte| matches!(byte, 0..=0x1f | 0x7f)) {
+        // Without an early end, so that many bytes are compared at a time.
+        let is_control = |byte: &u8| matches!(byte, 0..=0x1f | 0x7f);
+        if !value.iter().fold(false, |found, byte| found | is_control(byte)) {
             output.extend_from_slice(value);
         }
     }

@@ -9,7 +9,7 @@ use jissoku_os::driver::NewConnection;
 use jissoku_server::{
     AbandonReason, BodyFlow, BodyPart, DynamicResponse, EventLoop, FileResponse, FilesHandler,
     Forwarded, ForwardedAnomalies, ForwardedOutcome, Handler, LogRecord, Outbound, Progress,
-    RequestHead, Response, Service, WorkerInfo,
+    RequestHead, Response, RouteMatch, Service, WorkerInfo,
 };
 
 use super::content::{Content, Found, Refusal, RouteContent};
@@ -18,6 +18,7 @@ use crate::client::{Client, ClientSide};
 use crate::gather::Gathering;
 use crate::handler::{GatewayHandler, edits};
 use crate::policy::rate::Permit;
+use crate::policy::routes::PATH_VARIABLES_MAX;
 
 /// Serves the requests of one worker; `H` serves those of the application.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ enum Work<R> {
     Answered(Box<DynamicResponse>),
     /// A file of the folder of this index.
     File(usize, FileResponse),
-    /// The text of this index.
+    /// The text of the route of this index.
     Fixed(usize),
     Forwarded(ClientSide),
     Gathered(Box<Gathering>),
@@ -117,49 +118,56 @@ impl<H: Handler> RoutedHandler<H> {
         head: &RequestHead<'_>,
         found: &Found,
     ) -> Work<H::Request> {
-        match found.content {
+        let Self { content, folders, gateway, app } = self;
+        let (client, captures) = (&connection.client, &found.captures);
+        match &content.routes[found.route].content {
             Content::Folder(index) => {
                 let (path, _) = head.path_and_query();
-                let rewrite = self.content.rules.rules()[found.route].rewrite();
+                let rewrite = content.rules.rules()[found.route].rewrite.as_ref();
                 let path = rewrite.map_or(path, |rewrite| &path[rewrite.cut_size(path)..]);
                 if path.is_empty() {
                     return Work::Answered(Box::new(to_folder(head)));
                 }
-                Work::File(index, self.folders[index].respond_to(head, path))
+                Work::File(*index, folders[*index].respond_to(head, path))
             }
             Content::Beside(index) => {
                 let (path, _) = head.path_and_query();
-                let path = &path[self.content.prefixes[index].len()..];
-                Work::File(index, self.folders[index].respond_to(head, path))
+                let path = &path[content.prefixes[*index].len()..];
+                Work::File(*index, folders[*index].respond_to(head, path))
             }
-            Content::Fixed(index) => Work::Fixed(index),
-            Content::FixedWithFields(index) => {
-                let text = &self.content.texts_with_fields[index];
-                let (client, captures) = (&connection.client, &found.captures);
+            Content::Fixed(_) => Work::Fixed(found.route),
+            Content::FixedWithFields(text) => {
                 let added = edits::added_lines(text.rules(), client, head, captures);
                 Work::Answered(Box::new(text.response(&added)))
             }
-            Content::Redirect(index) => {
-                let redirect = &self.content.redirects[index];
-                let lines = edits::with_values(&connection.client, head, &found.captures, |it| {
-                    redirect.lines(it)
-                });
-                Work::Answered(Box::new(redirected(redirect.status(), lines)))
+            Content::Redirect(redirect) => {
+                let lines = edits::with_values(client, head, captures, |it| redirect.lines(it));
+                Work::Answered(Box::new(redirected(redirect.status, lines)))
             }
-            Content::Forward(forwarding) => Work::Forwarded(self.gateway.begin(
-                &connection.client,
-                head,
-                forwarding,
-                &found.captures,
-            )),
-            Content::Gather(index) => {
-                let route = (&self.content.gathers[index], &found.captures);
-                match self.gateway.begin_gathering(&connection.client, head, route) {
+            Content::Forward(forwarding) => {
+                Work::Forwarded(gateway.begin(client, head, *forwarding, captures))
+            }
+            Content::Gather(route) => {
+                match gateway.begin_gathering(client, head, (route, captures)) {
                     Ok(gathering) => Work::Gathered(Box::new(gathering)),
                     Err(refusal) => Work::Answered(Box::new(refusal)),
                 }
             }
-            Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
+            Content::App => Work::App(app.on_head(&mut connection.app, head)),
+            Content::Part(part) => {
+                let (path, _) = head.path_and_query();
+                let value = |index| captures.span(index).and_then(|span| path.get(span));
+                let mut variables: [(&str, &[u8]); PATH_VARIABLES_MAX] =
+                    [("", b""); PATH_VARIABLES_MAX];
+                let names = content.rules.rules()[found.route].path.variables();
+                let mut count = 0;
+                for (index, (name, variable)) in names.zip(&mut variables).enumerate() {
+                    *variable = (name, value(index).unwrap_or_default());
+                    count = index + 1;
+                }
+                let route = RouteMatch { part: *part, variables: &variables[..count] };
+                Work::App(app.on_routed_head(&mut connection.app, head, &route))
+            }
         }
     }
 }
@@ -193,7 +201,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             Ok(mut found) => {
                 let Admitted { permit, is_over_rate } = std::mem::take(&mut found.admitted);
                 let work = self.begin_with_path(connection, head, &found);
-                let body_size_max = found.body_size_max;
+                let body_size_max = self.content.routes[found.route].body_size_max;
                 let is_noted = is_over_rate
                     && matches!(&work, Work::Forwarded(request) if self.gateway.record_rate(request));
                 let is_unnoted = is_over_rate && !is_noted;
@@ -264,7 +272,11 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 return progress;
             }
             Work::File(index, file) => self.folders[*index].write(file, response),
-            Work::Fixed(index) => self.content.texts[*index].write(response),
+            Work::Fixed(route) => {
+                if let Content::Fixed(text) = &self.content.routes[*route].content {
+                    text.write(response);
+                }
+            }
             Work::Answered(refusal) => response.send_dynamic(refusal),
         }
         Progress::Complete
@@ -311,7 +323,7 @@ fn redirected(status: u16, lines: Option<Vec<u8>>) -> DynamicResponse {
     let (status, lines) = lines.map_or((400, Vec::new()), |lines| (status, lines));
     let fields = [&lines, b"Content-Type: text/plain\r\n".as_slice()].concat();
     let text = format!("{}\n", reason(status));
-    DynamicResponse::with_fields(status, &fields, vec![BodyPart::Bytes(text.into_bytes())])
+    DynamicResponse::new(status, &fields, vec![BodyPart::Bytes(text.into_bytes())])
 }
 
 /// The redirect from the name of a folder to that with a slash, without which links would not be
@@ -322,7 +334,7 @@ fn to_folder(request: &RequestHead<'_>) -> DynamicResponse {
     let text = b"Moved Permanently\n";
     // Relative to the folder above: a segment with a colon would be an absolute URL.
     let fields = [b"Location: ./", name, b"/", query, b"\r\nContent-Type: text/plain\r\n"].concat();
-    DynamicResponse::with_fields(301, &fields, vec![BodyPart::Bytes(text.to_vec())])
+    DynamicResponse::new(301, &fields, vec![BodyPart::Bytes(text.to_vec())])
 }
 
 /// The address of the client of a request, on a connection from this address. A trusted proxy names

@@ -48,7 +48,6 @@ pub(super) struct Admitted {
 impl RouteLimits {
     /// The limits of the route of this path, if it has some. `previous` are those of the same route
     /// before a reload: what they have counted counts, unless requests are now counted by another key.
-    #[must_use]
     pub fn new(
         path: &str,
         rate: Option<Rate>,
@@ -133,7 +132,6 @@ impl RouteLimits {
     }
 }
 
-/// A request is too much.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooMuch {
     pub(super) status: u16,

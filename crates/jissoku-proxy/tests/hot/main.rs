@@ -109,10 +109,9 @@ fn forwarding(target: Target, edit: RouteEdit) -> DynService {
     let options = UpstreamOptions::new(Timeouts::DEFAULT.idle_ns);
     let upstream = UpstreamGroup::new(("app", "h"), vec![entry], options, None);
     let rule = Rule::new(PathPattern::parse("/**").expect("a path"));
-    let index = (!edit.is_empty()).then_some(0);
-    let content =
-        Content::Forward(Forwarding { edit: index, ..Forwarding::new(0, 60_000_000_000) });
-    let gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT).with_edits(vec![edit]);
+    let mut gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT);
+    let edit = gateway.add_edit(edit);
+    let content = Content::Forward(Forwarding { edit, ..Forwarding::new(0, 60_000_000_000) });
     let content = RouteContent::single(rule, content, gateway, 0);
     Arc::new(content).without_app().into()
 }

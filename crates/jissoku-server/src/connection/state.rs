@@ -25,6 +25,8 @@ pub(super) struct State {
     since_ns: u64,
     /// When bytes were received last.
     arrived_ns: u64,
+    /// Whether a limit of what is discarded has ended the connection: it must not linger again.
+    is_cut: bool,
 }
 
 /// What is awaited from the client.
@@ -84,14 +86,12 @@ pub(super) struct Linger {
     /// Bytes that the client has announced: the rest of a body. The write side is shut down after
     /// them only, because some clients take an end of the stream for the end of their upload.
     announced: u64,
-    /// Bytes that were discarded.
     discarded: u64,
 }
 
 /// A parsed request whose response is not complete.
 #[derive(Debug)]
 pub(super) struct Request<R> {
-    /// The state of the handler.
     pub(super) state: R,
     pub(super) response: ResponseState,
     /// Whether the handler is called while the body is received.
@@ -130,6 +130,7 @@ impl State {
             is_yielded: false,
             since_ns: now_ns,
             arrived_ns: now_ns,
+            is_cut: false,
         }
     }
 
@@ -175,6 +176,13 @@ impl State {
     #[inline]
     pub(super) const fn is_closed(&self) -> bool {
         matches!((self.reading, self.writing), (Reading::Closed, Writing::Closed))
+    }
+
+    /// Whether the connection is closed, and may discard input of the client before that: no limit
+    /// has ended it while it did.
+    #[inline]
+    pub(super) const fn may_linger(&self) -> bool {
+        self.is_closed() && !self.is_cut
     }
 
     pub(super) const fn is_tunnel(&self) -> bool {
@@ -223,7 +231,6 @@ impl State {
         }
     }
 
-    /// What the driver is to do next.
     #[inline]
     pub(super) fn next(&self) -> Action {
         if self.is_yielded {
@@ -314,7 +321,6 @@ impl State {
         }
     }
 
-    /// The body has ended.
     pub(super) const fn end_body(&mut self) {
         self.reading = Reading::Complete;
     }
@@ -388,7 +394,7 @@ impl State {
             Reading::Drain(discarded) | Reading::Linger(Linger { discarded, .. }) => {
                 *discarded += size;
                 if *discarded > size_max {
-                    self.close();
+                    self.cut();
                 }
             }
             _ => {}
@@ -409,6 +415,13 @@ impl State {
     pub(super) const fn close(&mut self) {
         (self.reading, self.writing) = (Reading::Closed, Writing::Closed);
         self.is_yielded = false;
+    }
+
+    /// As [`State::close`], by a limit of what is discarded: what the client goes on to send is not
+    /// read, and resets the connection.
+    pub(super) const fn cut(&mut self) {
+        self.close();
+        self.is_cut = true;
     }
 
     /// As [`State::close`], by a reset.

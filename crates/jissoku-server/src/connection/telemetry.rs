@@ -52,7 +52,6 @@ impl<H: Handler> Connection<H> {
         context.telemetry.begin(&mut self.log_slot, self.state.arrived_ns(), head, bytes);
     }
 
-    /// Records its response.
     #[inline]
     pub(super) fn record_response(
         &mut self,

@@ -36,6 +36,11 @@ impl Scene {
         Self { context, connection, output: SendBuffer::default() }
     }
 
+    /// The driver is about to close the connection, and finds bytes of the client unread.
+    fn find_unread(&mut self) -> Action {
+        self.connection.on_unread(&mut self.context)
+    }
+
     fn send(&mut self, text: &str) -> Action {
         self.connection.on_data(text.as_bytes(), &mut self.context, &mut self.output)
     }
@@ -238,6 +243,86 @@ fn what_is_discarded_is_bounded_in_bytes_time_and_connections() {
     first.end(&mut scene.context);
     scene.connection = other();
     assert_eq!(scene.send(&format!("{POST}Content-Length: 9999999\r\n\r\n")), Action::Receive);
+}
+
+#[test]
+fn a_client_that_sends_beyond_a_limit_is_not_read_any_longer() {
+    let limits = Limits { linger_size_max: 10_000, ..Limits::DEFAULT };
+    // Behind the last response, and the rest of a body whose response is complete.
+    let early = format!("{POST}Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n");
+    for head in [early.clone(), format!("{POST}Content-Length: {}\r\n\r\n", 1_u64 << 40)] {
+        for is_in_one in [false, true] {
+            let mut scene = Scene::with_limits(limits);
+            scene.send(&head);
+            if is_in_one {
+                scene.send(&"x".repeat(30_000));
+            } else {
+                for _ in 0..30 {
+                    scene.send(&"x".repeat(1000));
+                }
+            }
+            assert_eq!(scene.connection.state.next(), Action::Close, "{head}");
+            assert_eq!(scene.find_unread(), Action::Close, "{head}");
+            assert_eq!(scene.context.lingering, 0);
+        }
+    }
+    for piece in ["x", ""] {
+        let mut scene = too_large(Limits::DEFAULT);
+        assert_eq!(scene.drip(piece).1, Action::Close);
+        assert_eq!(scene.find_unread(), Action::Close, "{piece:?}");
+    }
+    let mut scene = Scene::new();
+    scene.context.lingering = LINGERING_MAX;
+    assert_eq!(scene.send(&early), Action::Close);
+    scene.context.lingering -= 1;
+    assert_eq!(scene.find_unread(), Action::Close, "it was refused, and is not asked again");
+}
+
+proptest::proptest! {
+    /// Whatever the order of receives, pauses and closes with unread bytes: what is read behind the
+    /// last response is bounded in bytes and in time.
+    #[test]
+    fn what_a_client_sends_behind_the_last_response_is_bounded(
+        kind in 0..3_usize,
+        turns in proptest::collection::vec((1..RECEIVED_SIZE_MAX, proptest::bool::weighted(0.2)), 40),
+    ) {
+        let size_max = 100_000;
+        let linger_ns_max = 5 * SECOND_NS;
+        let mut scene =
+            Scene::with_limits(Limits { linger_size_max: size_max, linger_ns_max, ..Limits::DEFAULT });
+        let mut next = scene.send(&[
+            format!("{POST}Content-Length: {}\r\n\r\n", 1_u64 << 40),
+            format!("{POST}Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n"),
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(),
+        ][kind]);
+        let (mut sent, begun_ns) = (0, scene.context.now_ns);
+        for (size, is_pause) in turns {
+            if next == Action::Close {
+                next = scene.find_unread();
+            }
+            if next == Action::Close {
+                break;
+            }
+            next = if is_pause { scene.wait(0) } else {
+                sent += size as u64;
+                scene.send(&"x".repeat(size))
+            };
+        }
+        // One receive of the driver, and one check of the time, may be beyond the limit.
+        assert!(sent <= size_max + RECEIVED_SIZE_MAX as u64, "{sent}");
+        assert!(scene.context.now_ns - begun_ns <= linger_ns_max + SECOND_NS);
+    }
+}
+
+#[test]
+fn a_connection_that_is_closed_lingers_once() {
+    let limits = Limits { linger_size_max: 10_000, ..Limits::DEFAULT };
+    let mut scene = Scene::with_limits(limits);
+    assert_eq!(scene.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), Action::Close);
+    assert_eq!(scene.find_unread(), Action::ShutdownWrite);
+    assert_eq!(scene.send(&"x".repeat(10_000)), Action::ShutdownWrite);
+    assert_eq!(scene.send("x"), Action::Close);
+    assert_eq!(scene.find_unread(), Action::Close);
 }
 
 #[test]

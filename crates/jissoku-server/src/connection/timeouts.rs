@@ -47,7 +47,8 @@ impl<H: Handler> Connection<H> {
             Reading::Drain(_) | Reading::Linger(_)
                 if elapsed_ns > limits.linger_ns_max || pause_ns > limits.linger_pause_ns_max =>
             {
-                self.expire(Counter::LingerDeadline, context);
+                context.telemetry.count(Counter::LingerDeadline, 1);
+                self.state.cut();
             }
             _ => {}
         }

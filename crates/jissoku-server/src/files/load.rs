@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jissoku_http::content_coding::ContentCoding;
+use jissoku_http::name_rule::{self, FieldRule, Fields, Rule};
 use jissoku_http::response::StaticResponse;
 use jissoku_os::clock;
 use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root, RootPath, SymlinkPolicy};
 
 use super::entry::{CacheEntry, EntryKind, Variants};
 use super::representation::{Metadata, Representation, is_final};
-use super::rule::{FieldRule, Fields, Rule};
-use super::{escape, listing, mime, path, rule};
+use super::{escape, listing, mime, path};
 use crate::limits::MEMORY_SIZE_MAX;
 
 /// The index file of a directory.
@@ -105,7 +105,6 @@ enum DiskLookup {
     },
     /// A directory whose slash is missing in the request, or a page that has a shorter path.
     Moved(String),
-    /// A directory to list.
     Listing(Dir),
     Forbidden,
     Nothing,
@@ -138,7 +137,7 @@ impl Loader {
 
     /// The header lines of an error for `name`.
     pub(super) fn fields_of_error(&self, name: &[u8]) -> String {
-        rule::fields(&self.options.fields, &[name]).of_errors
+        name_rule::fields(&self.options.fields, &[name]).of_errors
     }
 
     /// The directory, looked up again: it may have been replaced, as a whole or by another link.
@@ -223,7 +222,7 @@ impl Loader {
                         content_type: listing::TYPE,
                         coding: None,
                         varies: false,
-                        fields: &rule::fields(&self.options.fields, &[name]),
+                        fields: &name_rule::fields(&self.options.fields, &[name]),
                         now_ns: wall_ns,
                     },
                 );
@@ -269,7 +268,7 @@ impl Loader {
 
     /// The Content-Type of a file; with a charset only if the whole text is known to be UTF-8.
     fn content_type(&self, name: &[u8], bytes: &Bytes, file: &File) -> io::Result<String> {
-        if let Some(content_type) = rule::first(&self.options.content_type, &[name]) {
+        if let Some(content_type) = name_rule::first(&self.options.content_type, &[name]) {
             return Ok(content_type.to_owned());
         }
         let media_type = mime::media_type(name);
@@ -288,7 +287,7 @@ impl Loader {
     /// The header lines for a file. The page of an application names files of its build, so caches
     /// ask for it each time; and whether it is sent may depend on Accept.
     fn fields(&self, names: &[&[u8]; 2]) -> Fields {
-        let mut fields = rule::fields(&self.options.fields, names);
+        let mut fields = name_rule::fields(&self.options.fields, names);
         let page = self.file.as_deref().unwrap_or(b"/index.html");
         if self.options.is_spa && names[0] == page {
             fields.all.push_str("Vary: Accept\r\n");

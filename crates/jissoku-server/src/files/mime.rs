@@ -151,7 +151,6 @@ pub(super) fn is_compressed_svg(name: &[u8], beginning: &[u8]) -> bool {
     has_svgz_name(name) && beginning.starts_with(&[0x1f, 0x8b])
 }
 
-/// Whether the extension is `.svgz`.
 pub(super) fn has_svgz_name(name: &[u8]) -> bool {
     name.len() > 5 && name[name.len() - 5..].eq_ignore_ascii_case(b".svgz")
 }

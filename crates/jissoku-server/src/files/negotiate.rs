@@ -124,7 +124,6 @@ fn evaluate(representation: &Representation, request: &FileRequest<'_>) -> Preco
     precondition::evaluate(request.head.fields(), &validators, now_s)
 }
 
-/// One request for a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileRequest<'a> {
     pub(super) head: &'a RequestHead<'a>,
@@ -134,7 +133,6 @@ pub(super) struct FileRequest<'a> {
     pub(super) query: &'a [u8],
 }
 
-/// The kind of a response.
 #[derive(Debug)]
 pub(super) enum ResponseKind {
     /// A cached file, listing, redirect or error.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use jissoku_http::content_coding::ContentCoding;
 use jissoku_http::date;
+use jissoku_http::name_rule::Fields;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::file::{File, FileStamp};
-use ring::digest::{Context, SHA256};
+use ring::digest::{SHA256, digest};
 
-use super::rule::Fields;
 use crate::limits::SHARED_SIZE_MIN;
 use crate::response::{BodyPart, DynamicResponse, Response};
 
@@ -48,7 +48,6 @@ pub(super) enum Storage {
     File(Arc<File>),
 }
 
-/// Metadata of a representation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metadata<'a> {
     pub(super) content_type: &'a str,
@@ -73,9 +72,7 @@ impl Representation {
         mtime_ns: Option<i128>,
         metadata: &Metadata<'_>,
     ) -> Self {
-        let mut hash = Hash::new();
-        hash.add(&bytes);
-        let etag = format!("\"{}{}\"", hash.text(), suffix(metadata.coding));
+        let etag = format!("\"{}{}\"", hash_of(&bytes), suffix(metadata.coding));
         let size = bytes.len() as u64;
         let mut representation = Self::described(etag, mtime_ns, size, metadata);
         if bytes.len() < SHARED_SIZE_MIN {
@@ -155,7 +152,6 @@ impl Representation {
         format!("{}{}", self.content_fields(), self.fields)
     }
 
-    /// Content-Encoding, if any.
     pub(super) fn coding_field(&self) -> String {
         let coding = self.coding;
         coding.map_or_else(String::new, |coding| format!("Content-Encoding: {}\r\n", coding.name()))
@@ -234,27 +230,15 @@ const fn suffix(coding: Option<ContentCoding>) -> &'static str {
     }
 }
 
-/// The first 128 bits of SHA-256 (FIPS 180-4): the same with every compiler and on every machine,
-/// so that a new build or a second server does not make clients fetch again what they have.
-struct Hash(Context);
-
-impl Hash {
-    fn new() -> Self {
-        Self(Context::new(&SHA256))
+/// The first 128 bits of SHA-256 (FIPS 180-4) in hexadecimal digits: the same with every compiler and
+/// on every machine, so that a new build or a second server does not make clients fetch again what
+/// they have.
+fn hash_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(32);
+    for byte in &digest(&SHA256, bytes).as_ref()[..16] {
+        write!(text, "{byte:02x}").expect("memory takes everything");
     }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// In 32 hexadecimal digits.
-    fn text(self) -> String {
-        let mut text = String::with_capacity(32);
-        for byte in &self.0.finish().as_ref()[..16] {
-            write!(text, "{byte:02x}").expect("memory takes everything");
-        }
-        text
-    }
+    text
 }
 
 /// 206 with a single part or as `multipart/byteranges`. All ranges are inside the representation
@@ -275,7 +259,7 @@ pub(super) fn partial(representation: &Representation, ranges: &[Range<u64>]) ->
     }
     parts.push(BodyPart::Bytes(format!("\r\n--{boundary}--\r\n").into_bytes()));
     let content_type = format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n");
-    DynamicResponse::new(206, &format!("{content_type}{fields}"), parts)
+    DynamicResponse::new(206, format!("{content_type}{fields}"), parts)
 }
 
 /// 416 with the actual size.

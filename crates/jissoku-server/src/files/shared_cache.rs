@@ -27,7 +27,6 @@ pub(super) struct SharedCache {
     /// Weight that all worker caches together may hold.
     held_max: u64,
     workers: AtomicU64,
-    /// The metrics gauge.
     gauge: OnceLock<Arc<CacheGauge>>,
 }
 
@@ -72,7 +71,6 @@ impl SharedCache {
         }
     }
 
-    /// Registers a worker.
     pub(super) fn add_worker(&self) {
         self.workers.fetch_add(1, Ordering::Relaxed);
     }

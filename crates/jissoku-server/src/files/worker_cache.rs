@@ -14,11 +14,9 @@ const PATHS_MAX: usize = 4096;
 /// Longer paths are not cached.
 const PATH_SIZE_MAX: usize = 1024;
 
-/// The cache of one worker.
 #[derive(Debug, Default)]
 pub(super) struct WorkerCache {
     cached: HashMap<Box<[u8]>, Arc<CacheRef>>,
-    /// Sum of the weights.
     weight: u64,
     pub(super) shard_handle: ShardHandle,
 }

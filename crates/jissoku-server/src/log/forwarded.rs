@@ -64,7 +64,6 @@ impl Anomalies {
     }
 
     /// Whether these are among them.
-    #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

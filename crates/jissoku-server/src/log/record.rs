@@ -128,7 +128,6 @@ fn append(texts: &mut Vec<u8>, text: &[u8]) -> u32 {
     u32::try_from(text.len()).expect("a head is shorter than 4 GiB")
 }
 
-/// The texts of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Texts<'a> {
     /// The request line without CRLF, possibly incomplete.
@@ -169,10 +168,14 @@ impl Batch {
         self.records.len() >= RECORDS_MAX || self.texts.len() >= TEXTS_SIZE_HIGH
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Returns it empty to its worker, whose channel holds all of its batches.
+    pub(super) fn give_back(mut self) {
         self.records.clear();
         self.texts.clear();
         self.forwarded.clear();
+        let return_tx = self.return_tx.clone();
+        // The worker may have exited.
+        let _kept = return_tx.try_send(self);
     }
 
     /// All records in order, each with its texts and its requests to other servers.
@@ -286,7 +289,6 @@ impl<'a> LogRecord<'a> {
     }
 
     /// Whether there is one.
-    #[must_use]
     pub const fn is_there(&self) -> bool {
         self.0.is_some()
     }

@@ -181,15 +181,12 @@ impl Recorder {
 
     fn send(&self, batch: Batch) {
         if let Err(
-            TrySendError::Full(Message::Batch(mut batch))
-            | TrySendError::Disconnected(Message::Batch(mut batch)),
+            TrySendError::Full(Message::Batch(batch))
+            | TrySendError::Disconnected(Message::Batch(batch)),
         ) = self.writer.try_send(Message::Batch(batch))
         {
             self.dropped.add(batch.count() as u64);
-            batch.clear();
-            let return_tx = batch.return_tx.clone();
-            // There is room: the channel holds as many batches as the worker owns.
-            let _kept = return_tx.try_send(batch);
+            batch.give_back();
         }
     }
 }

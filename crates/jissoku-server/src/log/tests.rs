@@ -43,7 +43,7 @@ fn record(recorder: &mut Recorder, now_ns: u64) {
 }
 
 fn open(path: &Path, format: LogFormat) -> AccessLog {
-    AccessLog::open(path, format, silence).expect("a log can be opened")
+    AccessLog::open(path, format, silence, &Arc::default()).expect("a log can be opened")
 }
 
 #[test]
@@ -146,7 +146,8 @@ fn a_full_disk_loses_records_and_is_reported() {
         assert!(text.contains("lost 1 record"), "{text}");
         SAID.fetch_add(1, Ordering::Relaxed);
     };
-    let log = AccessLog::open(Path::new("/dev/full"), LogFormat::Common, report).expect("it opens");
+    let log = AccessLog::open(Path::new("/dev/full"), LogFormat::Common, report, &Arc::default())
+        .expect("it opens");
     let mut recorder = log.sink().recorder();
     record(&mut recorder, 0);
     drop(recorder);
@@ -178,7 +179,8 @@ fn a_renamed_file_is_reopened() {
 
 #[test]
 fn an_unwritable_path_is_refused() {
-    let error = AccessLog::open(Path::new("/nowhere/at/all"), LogFormat::Common, silence);
-    let error = error.expect_err("there is no such folder").to_string();
+    let error =
+        AccessLog::open(Path::new("/nowhere/at/all"), LogFormat::Common, silence, &Arc::default());
+    let error = error.expect_err("there is no such folder");
     assert!(error.contains("cannot write the access log /nowhere/at/all"), "{error}");
 }

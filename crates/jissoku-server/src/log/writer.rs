@@ -15,16 +15,13 @@ use super::record::Batch;
 /// Minimum interval between reports of dropped records.
 const REPORT_EVERY_NS: u64 = 10_000_000_000;
 
-/// Size of a write.
 const WRITE_SIZE: usize = 256 * 1024;
 
 /// Reports an error to the operator, as one sentence.
 pub type ErrorReporter = fn(&str);
 
-/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Records.
     Batch(Batch),
     /// Check the [`WriterFlags`].
     Wake,
@@ -101,17 +98,14 @@ impl Writer {
     }
 
     fn take(&mut self, message: Message) {
-        let Message::Batch(mut batch) = message else { return };
+        let Message::Batch(batch) = message else { return };
         // The wall clock is read once per batch, and not by the workers.
         let offset_ns = clock::wall_ns().wrapping_sub(clock::monotonic_ns());
         for (record, texts, forwarded) in batch.iter() {
             let wall_ns = record.received_ns.wrapping_add(offset_ns);
             self.format.write(&mut self.lines, (record, wall_ns), texts, &forwarded);
         }
-        batch.clear();
-        let return_tx = batch.return_tx.clone();
-        // The worker may have exited.
-        let _kept = return_tx.try_send(batch);
+        batch.give_back();
     }
 
     /// Writes all lines; those that cannot be written are dropped and counted.

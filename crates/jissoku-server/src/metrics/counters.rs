@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::stores::{StoreCounts, StoreRegistry};
 use crate::app_times::AppTimes;
 
 /// A counter of the metrics.
@@ -149,7 +150,7 @@ impl CounterShards {
         loop {
             let shard = place.get_or_init(Arc::default);
             if shard.try_take() {
-                return ShardOwner { shard: Arc::clone(shard) };
+                return ShardOwner { shard: Arc::clone(shard), stores: Arc::default() };
             }
             place = &shard.next;
         }
@@ -192,6 +193,7 @@ impl CounterShards {
 #[derive(Debug)]
 pub(crate) struct ShardOwner {
     shard: Arc<CounterShard>,
+    stores: Arc<StoreRegistry>,
 }
 
 impl ShardOwner {
@@ -214,6 +216,17 @@ impl ShardOwner {
             let grown = counter.load(Ordering::Relaxed).wrapping_add(value.wrapping_sub(*before));
             counter.store(grown, Ordering::Relaxed);
         }
+    }
+
+    /// Counts of stores go to `stores`.
+    pub(super) fn with_stores(mut self, stores: &Arc<StoreRegistry>) -> Self {
+        self.stores = Arc::clone(stores);
+        self
+    }
+
+    /// Adds what another process has done with the store `name` since `before`.
+    pub(crate) fn add_store_growth(&self, name: &str, before: &StoreCounts, counts: &StoreCounts) {
+        self.stores.add_growth(name, before, counts);
     }
 
     /// A second handle to the same shard, for the same worker.

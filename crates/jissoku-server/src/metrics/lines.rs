@@ -2,11 +2,19 @@
 
 use std::fmt::{self, Write};
 
-/// Starts a metric family.
-pub(super) fn head(text: &mut String, name: &str, kind: &str, unit: Option<&str>, help: &str) {
+/// A metric family: its name, help text, and its counters with their labels.
+pub(super) struct Family<C: 'static> {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) members: &'static [(C, &'static str)],
+}
+
+/// Starts a metric family. A unit is the end of its name.
+pub(super) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     put(text, format_args!("# TYPE {name} {kind}\n"));
-    if let Some(unit) = unit {
-        put(text, format_args!("# UNIT {name} {unit}\n"));
+    let (_, end) = name.rsplit_once('_').unwrap_or_default();
+    if ["bytes", "seconds"].contains(&end) {
+        put(text, format_args!("# UNIT {name} {end}\n"));
     }
     put(text, format_args!("# HELP {name} {help}\n"));
 }

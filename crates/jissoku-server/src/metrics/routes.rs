@@ -65,7 +65,7 @@ impl RouteRegistry {
             return;
         }
         let name = "jissoku_route_over_limit";
-        head(text, name, "counter", None, "Requests beyond a limit of their route.");
+        head(text, name, "counter", "Requests beyond a limit of their route.");
         for route in &all {
             let path = Escaped(&route.path);
             for (labels, count) in LABELS.iter().zip(&route.counts) {

@@ -4,23 +4,14 @@ use std::fmt;
 
 use super::Metrics;
 use super::counters::{BOUNDS_NS, Counter, Histogram};
-use super::lines::{head, line, put};
+use super::lines::{Family, head, line, put};
 use crate::app_times::AppTimes;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A metric family: its name, unit, help text, and its counters with their labels.
-struct Family {
-    name: &'static str,
-    unit: Option<&'static str>,
-    help: &'static str,
-    members: &'static [(Counter, &'static str)],
-}
-
-const FAMILIES: &[Family] = &[
+const FAMILIES: &[Family<Counter>] = &[
     Family {
         name: "jissoku_requests",
-        unit: None,
         help: "Responses by status class, including rejected requests.",
         members: &[
             (Counter::Status1, "{status=\"1xx\"}"),
@@ -32,31 +23,26 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_connections_accepted",
-        unit: None,
         help: "Accepted connections.",
         members: &[(Counter::Accepted, "")],
     },
     Family {
         name: "jissoku_connections_refused",
-        unit: None,
         help: "Connections rejected by a connection limit.",
         members: &[(Counter::Refused, "")],
     },
     Family {
         name: "jissoku_received_bytes",
-        unit: Some("bytes"),
         help: "Bytes received from clients, on the wire.",
         members: &[(Counter::ReceivedBytes, "")],
     },
     Family {
         name: "jissoku_sent_bytes",
-        unit: Some("bytes"),
         help: "Bytes queued for clients, on the wire; they need not have been sent yet.",
         members: &[(Counter::SentBytes, "")],
     },
     Family {
         name: "jissoku_deadlines",
-        unit: None,
         help: "Connections closed by a timeout, by kind of timeout.",
         members: &[
             (Counter::HandshakeDeadline, "{kind=\"handshake\"}"),
@@ -69,7 +55,6 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_tls_handshakes",
-        unit: None,
         help: "TLS handshakes by outcome.",
         members: &[
             (Counter::HandshakesDone, "{outcome=\"done\"}"),
@@ -78,7 +63,6 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_cache_lookups",
-        unit: None,
         help: "File cache lookups: hit, confirmed (unchanged on disk), or miss.",
         members: &[
             (Counter::CacheHits, "{outcome=\"hit\"}"),
@@ -88,7 +72,6 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_cache_evictions",
-        unit: None,
         help: "Entries evicted from the file cache.",
         members: &[(Counter::CacheEvictions, "")],
     },
@@ -144,8 +127,8 @@ const fn hash_with(hash: u32, bytes: &[u8]) -> u32 {
 
 pub(super) fn write(metrics: &Metrics) -> String {
     let mut text = String::with_capacity(4096);
-    for Family { name, unit, help, members } in FAMILIES {
-        head(&mut text, name, "counter", *unit, help);
+    for Family { name, help, members } in FAMILIES {
+        head(&mut text, name, "counter", help);
         for &(counter, labels) in *members {
             line(&mut text, &format!("{name}_total{labels}"), metrics.shards.sum(counter));
         }
@@ -155,35 +138,31 @@ pub(super) fn write(metrics: &Metrics) -> String {
     }
     let gone = metrics.shards.sum(Counter::Closed);
     let open = metrics.shards.sum(Counter::Accepted).saturating_sub(gone);
-    gauge(&mut text, "jissoku_connections_open", None, "Open connections.", open);
+    gauge(&mut text, "jissoku_connections_open", "Open connections.", open);
     let workers = metrics.shards.active_count() as u64;
-    gauge(&mut text, "jissoku_workers", None, "Running workers.", workers);
+    gauge(&mut text, "jissoku_workers", "Running workers.", workers);
     let (names, bytes) = metrics.cache.held();
-    gauge(
-        &mut text,
-        "jissoku_cache_names",
-        None,
-        "Entries in the file cache, including negative ones.",
-        names,
-    );
+    let help = "Entries in the file cache, including negative ones.";
+    gauge(&mut text, "jissoku_cache_names", help, names);
     let help = "Size of the file cache, counted against --cache-size.";
-    gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
+    gauge(&mut text, "jissoku_cache_bytes", help, bytes);
     metrics.upstreams.write(&mut text);
     metrics.routes.write(&mut text);
+    metrics.stores.write(&mut text);
     if let Some(dropped) = &metrics.dropped {
         let name = "jissoku_log_records_lost";
-        head(&mut text, name, "counter", None, "Access log records that were dropped.");
+        head(&mut text, name, "counter", "Access log records that were dropped.");
         line(&mut text, &format!("{name}_total"), dropped.count());
     }
     let started_s = metrics.started_ns / SECOND_NS;
     let help = "Start time of the process in seconds since 1970.";
-    gauge(&mut text, "process_start_time_seconds", Some("seconds"), help, started_s);
+    gauge(&mut text, "process_start_time_seconds", help, started_s);
     text.push_str("# EOF\n");
     text
 }
 
 fn histogram(text: &mut String, name: &str, help: &str, found: &Histogram) {
-    head(text, name, "histogram", Some("seconds"), help);
+    head(text, name, "histogram", help);
     let mut count = 0;
     for (bucket, found) in found.counts.iter().enumerate() {
         count += found;
@@ -208,8 +187,8 @@ impl fmt::Display for Seconds {
     }
 }
 
-fn gauge(text: &mut String, name: &str, unit: Option<&str>, help: &str, value: u64) {
-    head(text, name, "gauge", unit, help);
+fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
+    head(text, name, "gauge", help);
     line(text, name, value);
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::lines::{Escaped, head, put};
+use super::lines::{Escaped, Family, head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
 const REASONS: [&str; 20] = [
@@ -70,14 +70,7 @@ pub enum UpstreamCounter {
 
 const COUNT: usize = UpstreamCounter::Unsolicited as usize + 1;
 
-/// A metric family: its name, help text, and its counters with their labels.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    members: &'static [(UpstreamCounter, &'static str)],
-}
-
-const FAMILIES: &[Family] = &[
+const FAMILIES: &[Family<UpstreamCounter>] = &[
     Family {
         name: "jissoku_upstream_requests",
         help: "Requests of clients for an upstream.",
@@ -228,7 +221,7 @@ impl UpstreamRegistry {
             return;
         }
         for Family { name, help, members } in FAMILIES {
-            head(text, name, "counter", None, help);
+            head(text, name, "counter", help);
             for upstream in &all {
                 for &(counter, labels) in *members {
                     let value = upstream.value(counter);
@@ -237,7 +230,7 @@ impl UpstreamRegistry {
             }
         }
         let name = "jissoku_upstream_failures";
-        head(text, name, "counter", None, "Failures by error type (RFC 9209), also repeated ones.");
+        head(text, name, "counter", "Failures by error type (RFC 9209), also repeated ones.");
         for upstream in &all {
             for (reason, count) in REASONS.iter().zip(&upstream.failures) {
                 let labels = format!(",reason=\"{reason}\"");
@@ -253,7 +246,7 @@ impl UpstreamRegistry {
 fn write_servers(text: &mut String, all: &[Arc<UpstreamCounters>]) {
     let servers: Vec<_> = all.iter().map(|upstream| (upstream, upstream.servers())).collect();
     let mut gauge = |name: &str, help: &str, value: fn(&UpstreamServer) -> u64| {
-        head(text, name, "gauge", None, help);
+        head(text, name, "gauge", help);
         for (upstream, servers) in &servers {
             for server in servers {
                 let labels = format!(",server=\"{}\"", Escaped(&server.address));

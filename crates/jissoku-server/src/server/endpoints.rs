@@ -5,7 +5,6 @@
 //! duplicates, and with fewer workers some workers get two.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -20,24 +19,6 @@ use crate::listener_options::ListenerOptions;
 use crate::settings::{ListenerSharing, Settings};
 use crate::worker_process::{MOVED_IN, MOVED_OUT};
 use crate::worker_thread::{EndpointMoves, WorkerListeners};
-
-/// An endpoint that cannot be bound.
-#[derive(Debug)]
-pub struct ListenError {
-    endpoint: Endpoint,
-    error: io::Error,
-}
-
-impl fmt::Display for ListenError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.error.kind() == io::ErrorKind::AddrInUse {
-            return write!(formatter, "{} is already in use", self.endpoint);
-        }
-        write!(formatter, "cannot listen on {}: {}", self.endpoint, self.error)
-    }
-}
-
-impl std::error::Error for ListenError {}
 
 /// An endpoint as configured and as bound.
 #[derive(Clone, Debug)]
@@ -61,7 +42,6 @@ struct Moves {
     options: Option<ListenerOptions>,
 }
 
-/// All bound endpoints of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endpoints(Vec<BoundEndpoint>);
 
@@ -131,7 +111,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// The first endpoint that cannot be bound, and why. Nothing has changed then.
-    pub(super) fn open(&self, settings: &Settings) -> Result<Self, ListenError> {
+    pub(super) fn open(&self, settings: &Settings) -> Result<Self, String> {
         let mut endpoints = Self::default();
         match endpoints.open_all(settings, self.0.clone()) {
             Ok(()) => Ok(endpoints),
@@ -146,12 +126,12 @@ impl Endpoints {
         &mut self,
         settings: &Settings,
         mut standing: Vec<BoundEndpoint>,
-    ) -> Result<(), ListenError> {
+    ) -> Result<(), String> {
         for (index, endpoint) in settings.endpoints.iter().enumerate() {
             let mut bound = match standing.iter().position(|bound| bound.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
                 None => BoundEndpoint::bind(endpoint, settings.socket_mode)
-                    .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
+                    .map_err(|error| refusal(endpoint, &error))?,
             };
             bound.update_moves(index, settings);
             self.0.push(bound);
@@ -159,7 +139,7 @@ impl Endpoints {
         if let Some(bound) = standing.into_iter().find(|bound| !bound.name.starts_with(OURS)) {
             // Clients would wait forever: the parent process keeps it open.
             let error = io::Error::other("it was inherited but is not configured");
-            return Err(ListenError { endpoint: bound.address, error });
+            return Err(refusal(&bound.address, &error));
         }
         self.0.iter_mut().for_each(|bound| bound.grow(settings.sockets()));
         Ok(())
@@ -169,7 +149,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// The first endpoint that another process bound meanwhile.
-    pub(super) fn listen_on_first(&self) -> Result<(), ListenError> {
+    pub(super) fn listen_on_first(&self) -> Result<(), String> {
         self.0.iter().try_for_each(|bound| bound.listen(1))
     }
 
@@ -178,7 +158,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// The first endpoint that another process bound meanwhile, or a lack of memory.
-    pub(super) fn listen(&self) -> Result<(), ListenError> {
+    pub(super) fn listen(&self) -> Result<(), String> {
         // The calls that are more likely to fail are first.
         self.listen_on_first()?;
         self.0.iter().try_for_each(|bound| bound.listen(usize::MAX))
@@ -322,11 +302,18 @@ impl BoundEndpoint {
     }
 
     /// Calls `listen(2)` on the first `count` sockets that do not listen yet.
-    fn listen(&self, count: usize) -> Result<(), ListenError> {
+    fn listen(&self, count: usize) -> Result<(), String> {
         let silent = |socket: &&Arc<OwnedFd>| !socket::is_listening(socket);
         let mut new = self.sockets.iter().take(count).filter(silent);
-        new.try_for_each(socket::listen)
-            .map_err(|error| ListenError { endpoint: self.address.clone(), error })
+        new.try_for_each(socket::listen).map_err(|error| refusal(&self.address, &error))
+    }
+}
+
+/// Why an endpoint cannot be bound.
+fn refusal(endpoint: &Endpoint, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("{endpoint} is already in use"),
+        _ => format!("cannot listen on {endpoint}: {error}"),
     }
 }
 
@@ -360,23 +347,3 @@ impl SocketFile {
         }
     }
 }
-
-/// Why a reload failed; the old pool stays in service.
-#[derive(Debug)]
-pub enum ReloadError {
-    /// An endpoint cannot be bound.
-    Listen(ListenError),
-    /// Workers cannot be started.
-    Work(io::Error),
-}
-
-impl fmt::Display for ReloadError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listen(error) => error.fmt(formatter),
-            Self::Work(error) => write!(formatter, "cannot start new workers: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReloadError {}

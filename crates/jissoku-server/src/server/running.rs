@@ -11,13 +11,14 @@ use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::socket::is_resource_exhausted;
 
-use super::endpoints::{Endpoints, ReloadError};
+use super::endpoints::Endpoints;
 use super::restart_budget::{DescriptorReserve, RestartBudget};
 use super::signals::{ServerEvent, SignalSet};
 use super::worker_pool::{SharedState, WorkerPool, worker_failure};
 use crate::connection_limiter::ConnectionLimiter;
 use crate::dyn_service::DynService;
 use crate::settings::Settings;
+use crate::shutdown::{MOVE_DRAIN, RELOAD_DRAIN};
 use crate::worker_process::StoppedBeforeReady;
 
 /// How long a reload waits for the old workers to stop accepting.
@@ -92,13 +93,11 @@ impl RunningServer {
     }
 
     /// The addresses of the listeners, with actual ports.
-    #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.endpoints.addresses()
     }
 
     /// All listeners by name, for a new process.
-    #[must_use]
     pub fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
         self.endpoints.sockets()
     }
@@ -118,9 +117,9 @@ impl RunningServer {
         settings: &Settings,
         service: impl Into<DynService>,
         signals: Option<&SignalSet>,
-    ) -> Result<(), ReloadError> {
+    ) -> Result<(), String> {
         self.reserve.release();
-        let endpoints = self.endpoints.open(settings).map_err(ReloadError::Listen)?;
+        let endpoints = self.endpoints.open(settings)?;
         let started = self.start_pool(settings, &endpoints, (service.into(), signals));
         let (new, shared) = started.inspect_err(|_| endpoints.remove_files(&self.endpoints))?;
         (self.settings, self.shared) = (settings.clone(), shared);
@@ -128,17 +127,14 @@ impl RunningServer {
         let _replaced = self.restarts.take_all();
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
         let mut old = std::mem::replace(&mut self.current, new);
-        let woken = if old_endpoints.pass_connections_to(&self.endpoints) {
-            old.drain_by_moving()
-        } else {
-            old.drain_for_reload()
-        };
+        let moves = old_endpoints.pass_connections_to(&self.endpoints);
+        let woken = old.shut_down(if moves { MOVE_DRAIN } else { RELOAD_DRAIN });
         // New connections are served by the new pool. A worker that is busy for longer does no
         // harm.
         old.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
         self.retired.push(old);
         old_endpoints.remove_files(&self.endpoints);
-        woken.map_err(ReloadError::Work)
+        woken.map_err(|error| not_started(&error))
     }
 
     /// Starts a pool next to the current one.
@@ -147,8 +143,8 @@ impl RunningServer {
         settings: &Settings,
         endpoints: &Endpoints,
         (service, signals): (DynService, Option<&SignalSet>),
-    ) -> Result<(WorkerPool, SharedState), ReloadError> {
-        let assigned = endpoints.assign(settings).map_err(ReloadError::Work)?;
+    ) -> Result<(WorkerPool, SharedState), String> {
+        let assigned = endpoints.assign(settings).map_err(|error| not_started(&error))?;
         let limiter = match &self.shared.limiter {
             limiter if limiter.is_for(&settings.limits) => Arc::clone(limiter),
             // Existing connections are counted by the old limiter.
@@ -156,11 +152,12 @@ impl RunningServer {
         };
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
-        let mut new = WorkerPool::new().map_err(ReloadError::Work)?;
-        let prepared = new.prepare(settings, assigned, &shared, signals).map_err(ReloadError::Work);
+        let mut new = WorkerPool::new().map_err(|error| not_started(&error))?;
+        let prepared =
+            new.prepare(settings, assigned, &shared, signals).map_err(|error| not_started(&error));
         // Last, because clients connect to new sockets at once and would be lost if these closed
         // again.
-        let listening = prepared.and_then(|()| endpoints.listen().map_err(ReloadError::Listen));
+        let listening = prepared.and_then(|()| endpoints.listen());
         if let Err(error) = listening {
             self.discard(new, shared.service.are_processes());
             return Err(error);
@@ -365,6 +362,10 @@ impl RunningServer {
         }
         outcome
     }
+}
+
+fn not_started(error: &io::Error) -> String {
+    format!("cannot start new workers: {error}")
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

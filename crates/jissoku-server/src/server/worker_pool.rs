@@ -16,7 +16,7 @@ use super::signals::SignalSet;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::dyn_service::DynService;
 use crate::settings::Settings;
-use crate::shutdown::ShutdownSignal;
+use crate::shutdown::{RELOAD_DRAIN, STOP_DRAIN, ShutdownSignal};
 use crate::worker_thread::{ReadySender, WorkerListeners, WorkerThread};
 
 /// What the workers of a pool share.
@@ -130,7 +130,7 @@ impl WorkerPool {
             results.waker.take();
             if ready[1..].contains(&true) {
                 is_stopping = true;
-                self.drain_for_stop()?;
+                self.shut_down(STOP_DRAIN)?;
             }
         }
     }
@@ -157,7 +157,7 @@ impl WorkerPool {
     /// The error of waking a worker.
     pub(super) fn drain_unused(&mut self) -> io::Result<()> {
         self.start_accepting();
-        self.drain_for_reload()
+        self.shut_down(RELOAD_DRAIN)
     }
 
     /// Joins a worker that has reported its exit, and returns its result.
@@ -220,18 +220,6 @@ impl WorkerPool {
         Ok(SpawnedWorker { waker, thread, start_signal })
     }
 
-    /// Stops accepting; workers exit once their clients have gone.
-    pub(super) fn drain_for_reload(&self) -> io::Result<()> {
-        self.order.drain_for_reload();
-        self.wake()
-    }
-
-    /// As [`WorkerPool::drain_for_reload`], and passes idle connections on to the next pool.
-    pub(super) fn drain_by_moving(&self) -> io::Result<()> {
-        self.order.drain_by_moving();
-        self.wake()
-    }
-
     /// Waits until no worker accepts any more, for at most `timeout`.
     pub(super) fn wait_until_not_accepting(&mut self, timeout: Duration) {
         self.accepting = None;
@@ -240,19 +228,12 @@ impl WorkerPool {
         let _gone = timeout.and_then(|()| self.accepting_ended.read(&mut [0]));
     }
 
-    /// Stops accepting; workers exit once requests in flight are answered.
-    pub(super) fn drain_for_stop(&self) -> io::Result<()> {
-        self.order.drain_for_stop();
-        self.wake()
-    }
-
-    /// Stops the workers at once.
-    pub(super) fn abort(&self) -> io::Result<()> {
-        self.order.abort();
-        self.wake()
-    }
-
-    fn wake(&self) -> io::Result<()> {
+    /// Requests the workers to end in this way.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub(super) fn shut_down(&self, signal: u8) -> io::Result<()> {
+        self.order.request(signal);
         self.wakers.iter().try_for_each(Waker::wake)
     }
 
@@ -291,7 +272,7 @@ impl Drop for WorkerPool {
     /// thread of the program.
     fn drop(&mut self) {
         // A worker without a waker has ended.
-        let _woken = self.drain_for_stop();
+        let _woken = self.shut_down(STOP_DRAIN);
     }
 }
 

@@ -10,7 +10,6 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
-/// The index of a certificate.
 pub(crate) type CertificateIndex = usize;
 
 /// The certificates of a server. The first is for clients that ask for no name, or for an unknown one.

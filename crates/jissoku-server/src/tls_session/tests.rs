@@ -227,7 +227,7 @@ fn invalid_input_is_answered_with_an_alert_and_discarded() {
 }
 
 fn refusal(certificate: &Path, key: &Path) -> String {
-    Tls::load(&[(certificate, key)]).expect_err("it cannot be used").to_string()
+    Tls::load(&[(certificate, key)]).expect_err("it cannot be used")
 }
 
 #[test]

@@ -15,7 +15,6 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Begins a pause.
     pub(super) const fn begin(&mut self, now_ns: u64) {
         let is_first = now_ns >= self.until_ns.saturating_add(ROW_NS);
         self.doublings = match self.doublings {

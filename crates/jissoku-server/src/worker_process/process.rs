@@ -1,5 +1,6 @@
 //! A worker process: its messages, its exit, and its deadline once it has to end.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -10,11 +11,10 @@ use jissoku_os::reexec::{ChildExit, ReexecChild};
 use super::end_deadline::{EndAction, EndDeadline};
 use crate::limits::Limits;
 use crate::log::ErrorReporter;
-use crate::metrics::{COUNTERS, ShardOwner};
+use crate::metrics::{COUNTERS, ShardOwner, StoreCounts};
 use crate::shutdown::{ABORT, MOVE_DRAIN, RELOAD_DRAIN};
 use crate::worker_message::WorkerMessage;
 
-/// A process and its messages.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) child: ReexecChild,
@@ -27,6 +27,8 @@ pub(super) struct Process {
     pub(super) wants_replacement: bool,
     /// Its counters as it last sent them.
     counters: [u64; COUNTERS],
+    /// The same of stores, by their names.
+    stores: BTreeMap<String, StoreCounts>,
     deadline: EndDeadline,
 }
 
@@ -40,6 +42,7 @@ impl Process {
             is_accepting: true,
             wants_replacement: false,
             counters: [0; COUNTERS],
+            stores: BTreeMap::new(),
             deadline: EndDeadline::default(),
         })
     }
@@ -90,6 +93,13 @@ impl Process {
                         sum.add_growth(&self.counters, &counters);
                     }
                     self.counters = *counters;
+                }
+                WorkerMessage::Store(name, counts) => {
+                    let before = self.stores.get(&name).copied().unwrap_or_default();
+                    if let Some(sum) = sum {
+                        sum.add_store_growth(&name, &before, &counts);
+                    }
+                    self.stores.insert(name, counts);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Starts worker processes: the same program again, with the listeners of one worker.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -28,10 +29,12 @@ pub(crate) const MOVED_IN: &str = "jissoku-moved-in-";
 pub(crate) const MOVED_OUT: &str = "jissoku-moved-out-";
 
 /// How worker processes are started and watched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ProcessSettings {
     /// Creates the command line and the environment of a worker process.
     pub program: fn() -> io::Result<ExecSpec>,
+    /// Environment variables of these processes alone, in place of others of these names.
+    pub variables: Vec<(OsString, OsString)>,
     /// Reports events of a worker to the operator.
     pub report: ErrorReporter,
     /// Resident memory in bytes above which a worker is replaced.
@@ -69,7 +72,6 @@ impl fmt::Display for StoppedBeforeReady {
 
 impl StoppedBeforeReady {
     /// Whether it is the cause of `error`.
-    #[must_use]
     pub fn is_cause_of(error: &io::Error) -> bool {
         error.get_ref().and_then(|error| error.downcast_ref::<Self>()).is_some()
     }
@@ -104,7 +106,11 @@ pub(super) fn start_now(
         ]
     });
     let sockets: Vec<_> = listening.chain(queues).collect();
-    let child = ReexecChild::start(&(settings.program)()?, &sockets, Attachment::Attached)?;
+    let mut program = (settings.program)()?;
+    let is_replaced = |key: &OsString| settings.variables.iter().any(|(name, _)| name == key);
+    program.environment.retain(|(key, _)| !is_replaced(key));
+    program.environment.extend(settings.variables.iter().cloned());
+    let child = ReexecChild::start(&program, &sockets, Attachment::Attached)?;
     if let Some(why) = wait_until_started(&child, settings.start_timeout, stop)? {
         return Err(end_unready(child, index, why)?);
     }

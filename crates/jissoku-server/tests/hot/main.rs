@@ -163,7 +163,8 @@ fn check(what: &str, service: impl Into<DynService>, backend: Backend, paths: &[
 /// enough batches to reuse.
 fn check_observed(backend: Backend) {
     let path = std::env::temp_dir().join(format!("jissoku-hot-{}.log", std::process::id()));
-    let log = AccessLog::open(&path, LogFormat::Combined, |_| ()).expect("a log can be opened");
+    let log = AccessLog::open(&path, LogFormat::Combined, |_| (), &<_>::default())
+        .expect("a log can be opened");
     let telemetry =
         TelemetryConfig { log: Some(log.sink().clone()), metrics: Some(Metrics::new(None)) };
     let service = Fixed::new("Hello");

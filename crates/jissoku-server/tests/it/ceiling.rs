@@ -2,7 +2,7 @@
 
 use jissoku_server::{Limits, Settings};
 
-use crate::client::{Client, Target, ask_all, contract, free_port, fresh_path};
+use crate::client::{Client, Running, Target, ask_all, contract, free_port, fresh_path};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -51,7 +51,6 @@ fn a_connection_over_the_limit_gets_a_503_at_once() {
         drop(clients.pop());
         clients.push(wait_for_room(&target));
         ask_all(&mut clients);
-        target.end();
     }
 }
 
@@ -77,7 +76,6 @@ fn connections_over_the_limit_do_not_affect_others() {
     drop(clients.pop());
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
-    target.end();
 }
 
 #[test]
@@ -92,7 +90,7 @@ fn each_address_has_its_own_limit() {
         }
     };
     let [near, far] = [0, 1].map(|index| server.endpoints()[index].clone());
-    let running = server.start(contract()).expect("workers start");
+    let running = Running::start(server, contract());
     let mut target = Target { running, endpoint: near.clone() };
     let mut clients = fill(&target, 3);
     expect_refusal(&mut target.connect());
@@ -104,7 +102,6 @@ fn each_address_has_its_own_limit() {
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
     ask_all(&mut others);
-    target.end();
 }
 
 #[test]
@@ -113,5 +110,4 @@ fn a_unix_socket_has_no_address_to_count() {
     let endpoint = jissoku_os::socket::Endpoint::Unix(fresh_path());
     let target = Target::start(Settings { limits, ..Settings::new(endpoint) }, contract());
     fill(&target, 10);
-    target.end();
 }

@@ -2,10 +2,12 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use jissoku_lab::fixtures::Contract;
@@ -30,7 +32,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         let waited = Duration::from_nanos(jissoku_os::clock::monotonic_ns() - begin_ns);
         assert!(waited < PATIENCE, "timed out: {what}");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -56,9 +58,46 @@ pub(crate) fn ask_all(clients: &mut [Client]) {
     }
 }
 
+/// A server that ends with its test, whatever its connections do.
+pub(crate) struct Running(Option<RunningServer>);
+
+impl Running {
+    pub(crate) fn start(server: Server, service: impl Into<DynService>) -> Self {
+        Self(Some(server.start(service).expect("workers start")))
+    }
+
+    /// Waits for workers that have been stopped.
+    pub(crate) fn join(mut self) {
+        let running = self.0.take().expect("it is joined once");
+        running.join().expect("the workers exit without an error");
+    }
+}
+
+impl Deref for Running {
+    type Target = RunningServer;
+
+    fn deref(&self) -> &RunningServer {
+        self.0.as_ref().expect("it is not joined")
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut RunningServer {
+        self.0.as_mut().expect("it is not joined")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mut running) = self.0.take().filter(|_| !thread::panicking()) else { return };
+        running.abandon().expect("the workers are woken");
+        running.join().expect("the workers exit without an error");
+    }
+}
+
 /// A running server and its address.
 pub(crate) struct Target {
-    pub(crate) running: RunningServer,
+    pub(crate) running: Running,
     pub(crate) endpoint: Endpoint,
 }
 
@@ -67,7 +106,7 @@ impl Target {
         settings.driver.backend = crate::driver();
         let server = Server::listen(settings).expect("the address is free");
         let endpoint = server.endpoints()[0].clone();
-        Self { running: server.start(service).expect("workers start"), endpoint }
+        Self { running: Running::start(server, service), endpoint }
     }
 
     /// One worker on a free port.
@@ -93,12 +132,6 @@ impl Target {
     /// Stops the workers gracefully.
     pub(crate) fn stop(&mut self) {
         self.running.stop().expect("the workers are woken");
-    }
-
-    /// Aborts the workers and joins them.
-    pub(crate) fn end(mut self) {
-        self.running.abandon().expect("the workers are woken");
-        self.running.join().expect("the workers exit without an error");
     }
 }
 

@@ -22,7 +22,6 @@ fn check(request: &str, content_type: &str, body: &str) {
         assert_eq!((answer.status, answer.text()), (200, body), "{request:?}");
         assert_eq!(answer.field("Content-Type"), Some(content_type), "{request:?}");
     }
-    target.end();
 }
 
 #[test]
@@ -78,7 +77,6 @@ fn head_gets_the_content_length_of_get() {
     // The methods "HEAD" and "GET" are equally long in base64 when padded: 8 and 4 bytes.
     let length = |answer: &Answer| answer.field("Content-Length").map(str::parse::<u32>);
     assert_eq!(length(&head), length(&ask("GET").answer()).map(|size| size.map(|size| size + 4)));
-    target.end();
 }
 
 #[test]
@@ -95,7 +93,6 @@ fn a_body_over_the_limit_is_refused_and_one_of_the_limit_is_returned() {
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200001\r\n\r\n");
     assert_eq!(client.answer().status, 413);
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -117,5 +114,4 @@ fn the_contract_of_42_has_no_other_path() {
     for line in ["GET /42", "GET /delay?ms=1", "POST /", "DELETE /", "OPTIONS *"] {
         assert_eq!(ask(line).status, 404, "{line}");
     }
-    target.end();
 }

@@ -8,7 +8,7 @@ use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Fixed, Settings};
 
-use crate::client::{Target, ask_all, contract, free_port, fresh_path};
+use crate::client::{Running, Target, ask_all, contract, free_port, fresh_path};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -25,7 +25,6 @@ fn one_connection_takes_many_requests() {
         let date = answer.field("Date").expect("an origin server with a clock sends Date");
         assert!(date.len() == 29 && date.ends_with(" GMT") && !date.contains(" 1970 "), "{date}");
     }
-    target.end();
 }
 
 #[test]
@@ -41,7 +40,6 @@ fn a_pipeline_is_answered_in_its_order() {
         let texts: Vec<_> = paths.iter().map(|_| client.answer().text().to_owned()).collect();
         assert_eq!(texts, ["Hello, World!", "42", "Not Found\n", "Hello, World!"]);
     }
-    target.end();
 }
 
 #[test]
@@ -55,7 +53,6 @@ fn a_pipeline_larger_than_all_buffers_is_answered() {
         assert_eq!(client.answer().text(), "Hello, World!");
     }
     sending.join().expect("the thread ends").expect("all requests were received");
-    target.end();
 }
 
 #[test]
@@ -75,7 +72,6 @@ fn the_bytes_of_forty_two_are_exact() {
     client.send("GET /42 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(client.answer().field("Connection"), Some("close"));
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -85,7 +81,6 @@ fn connection_close_is_answered_and_obeyed() {
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(client.answer().field("Connection"), Some("close"));
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -95,7 +90,6 @@ fn bytes_after_a_last_request_are_discarded() {
     client.send(&format!("GET /42 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{GET}{GET}"));
     assert_eq!(client.answer().text(), "42");
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -108,7 +102,6 @@ fn http_10_is_closed_without_keep_alive() {
     client.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(client.answer().field("Connection"), Some("close"));
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -127,7 +120,6 @@ fn head_is_answered_as_get_without_the_body() {
         };
         assert_eq!((head.status, kept(&head.fields)), (answer.status, kept(&answer.fields)));
     }
-    target.end();
 }
 
 #[test]
@@ -146,7 +138,6 @@ fn bodies_are_read_to_their_end_however_they_are_split() {
         client.send_bytes(&[byte]);
     }
     (0..3).for_each(|_| assert_eq!(client.answer().text(), "ok"));
-    target.end();
 }
 
 #[test]
@@ -159,7 +150,6 @@ fn a_body_of_the_limit_is_read() {
     assert_eq!(client.answer().text(), "ok");
     client.send(GET);
     assert_eq!(client.answer().text(), "ok");
-    target.end();
 }
 
 #[test]
@@ -171,7 +161,6 @@ fn expect_100_continue_is_answered() {
     assert_eq!(client.head().status, 100);
     client.send("hi");
     assert_eq!(client.answer().text(), "hi");
-    target.end();
 }
 
 #[test]
@@ -183,7 +172,6 @@ fn a_half_closed_client_gets_its_responses() {
     assert_eq!(client.answer().text(), "Hello, World!");
     assert_eq!(client.answer().text(), "Hello, World!");
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -196,7 +184,6 @@ fn a_delay_is_never_shorter_than_requested() {
         assert_eq!(answer.text(), "Hello, World!");
         assert!(clock::monotonic_ns() - start_ns >= 20_000_000);
     }
-    target.end();
 }
 
 #[test]
@@ -210,7 +197,6 @@ fn delays_of_many_connections_run_concurrently() {
     for client in &mut clients {
         assert_eq!(client.answer().text(), "Hello, World!");
     }
-    target.end();
 }
 
 #[test]
@@ -224,7 +210,6 @@ fn busy_ns_uses_the_requested_cpu_time() {
     }
     // Ten busy loops of 3 ms; the calibration subtracts far less than a third.
     assert!(clock::monotonic_ns() - start_ns >= 20_000_000);
-    target.end();
 }
 
 #[test]
@@ -239,7 +224,7 @@ fn a_unix_socket_serves_the_same() {
     for client in &mut clients {
         (0..16).for_each(|_| assert_eq!(client.answer().text(), "Hello, World!"));
     }
-    target.end();
+    drop(target);
     assert!(!path.exists(), "the socket is taken away");
 }
 
@@ -251,7 +236,6 @@ fn many_connections_over_several_workers_are_all_answered() {
     for _ in 0..3 {
         ask_all(&mut clients);
     }
-    target.end();
 }
 
 #[test]
@@ -261,20 +245,18 @@ fn several_addresses_are_served() {
     settings.endpoints.push(Endpoint::Unix(path));
     let server = jissoku_server::Server::listen(settings).expect("the addresses are free");
     let endpoints = server.endpoints();
-    let running = server.start(contract()).expect("workers start");
+    let running = Running::start(server, contract());
     let mut target = Target { running, endpoint: endpoints[0].clone() };
     assert_eq!(target.ask(GET).status, 200);
     target.endpoint = endpoints[1].clone();
     assert_eq!(target.ask(GET).status, 200);
-    target.end();
 }
 
 #[test]
 fn a_port_in_use_by_another_process_is_not_shared() {
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let target = Target::start(settings.clone(), contract());
-    let second = Settings { endpoints: vec![target.endpoint.clone()], ..settings };
+    let second = Settings { endpoints: vec![target.endpoint], ..settings };
     let refusal = jissoku_server::Server::listen(second).expect_err("the port is taken");
-    assert!(refusal.to_string().contains("already in use"), "{refusal}");
-    target.end();
+    assert!(refusal.contains("already in use"), "{refusal}");
 }

@@ -15,12 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Serves the contract with a log in JSON, has `visit` use it, and returns what was logged.
 fn observe(settings: Settings, visit: impl FnOnce(&Target)) -> Vec<Value> {
     let path = fresh_path();
-    let log = AccessLog::open(&path, LogFormat::Json, |_| ()).expect("a log can be opened");
+    let log = AccessLog::open(&path, LogFormat::Json, |_| (), &<_>::default())
+        .expect("a log can be opened");
     let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
     let mut target = Target::start(Settings { telemetry, ..settings }, contract());
     visit(&target);
-    target.running.stop().expect("the workers are woken");
-    target.running.join().expect("the workers exit without an error");
+    target.stop();
+    target.running.join();
     assert_eq!(log.finish(PATIENCE), Some(0));
     let lines = read(&path);
     fs::remove_file(&path).expect("it was created here");
@@ -122,14 +123,15 @@ fn a_unix_socket_has_no_address_to_log() {
 #[test]
 fn a_line_is_written_without_another_request() {
     let path = fresh_path();
-    let log = AccessLog::open(&path, LogFormat::Common, |_| ()).expect("a log can be opened");
+    let log = AccessLog::open(&path, LogFormat::Common, |_| (), &<_>::default())
+        .expect("a log can be opened");
     let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
     let target = Target::start(Settings { telemetry, ..port() }, contract());
     let mut client = target.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.answer();
     wait_until("a line", || fs::metadata(&path).expect("the file exists").len() > 0);
-    target.end();
+    drop(target);
     assert_eq!(log.finish(PATIENCE), Some(0));
     fs::remove_file(&path).expect("it was created here");
 }

@@ -53,11 +53,6 @@ impl Pair {
     fn wait_for(&self, name: &str, value: u64) {
         wait_until(name, || self.read()[name] == value);
     }
-
-    fn end(self) {
-        self.target.end();
-        self.page.end();
-    }
 }
 
 /// Parses the text by the rules of OpenMetrics 1.0: the lines of a family are contiguous, type and
@@ -129,7 +124,6 @@ fn requests_and_connections_are_counted_over_all_workers() {
     assert!(found["process_start_time_seconds"] > 1_600_000_000);
     drop(clients);
     pair.wait_for("jissoku_connections_open", 0);
-    pair.end();
 }
 
 #[test]
@@ -149,7 +143,6 @@ fn timeouts_are_counted_by_kind() {
     pair.wait_for("jissoku_deadlines_total{kind=\"head\"}", 2);
     pair.wait_for("jissoku_deadlines_total{kind=\"idle\"}", 1);
     pair.wait_for("jissoku_deadlines_total{kind=\"linger\"}", 1);
-    pair.end();
 }
 
 #[test]
@@ -184,7 +177,7 @@ fn the_size_of_the_file_cache_is_a_gauge() {
     pair.wait_for("jissoku_cache_bytes", 0);
     pair.wait_for("jissoku_cache_names", 0);
     assert_eq!(lookups(&pair.read()), [1, 0, 3], "what was counted stays counted");
-    pair.end();
+    drop(pair);
     fs::remove_dir_all(&folder).expect("the directory can be removed");
 }
 
@@ -195,5 +188,4 @@ fn only_get_and_head_of_the_metrics_page_are_answered() {
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nX:"), 405);
     assert_eq!(status("GET /metrics?x=y"), 200);
-    page.end();
 }

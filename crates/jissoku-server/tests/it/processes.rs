@@ -7,7 +7,7 @@ use std::{fs, io};
 use jissoku_os::reexec::ExecSpec;
 use jissoku_server::{DynService, ProcessSettings, Server, Settings};
 
-use crate::client::{free_port, wait_until};
+use crate::client::{Running, free_port, wait_until};
 
 /// The first process is ready and requests a replacement. The second one cannot start. If the test
 /// fails, the processes do not hold its output.
@@ -39,14 +39,17 @@ fn program() -> io::Result<ExecSpec> {
 
 #[test]
 fn a_replacement_that_cannot_start_is_tried_again() {
-    let processes =
-        ProcessSettings { program, report: |_| {}, memory_max: None, start_timeout: None };
+    let processes = ProcessSettings {
+        program,
+        variables: Vec::new(),
+        report: |_| {},
+        memory_max: None,
+        start_timeout: None,
+    };
     let server = Server::listen(Settings::new(free_port())).expect("a listener");
-    let started = server.start(DynService::processes(processes));
-    let mut running = started.expect("the first process is ready");
+    let running = Running::start(server, DynService::processes(processes));
     let count = || fs::read(starts()).map_or(0, |lines| lines.len());
     wait_until("a third process is started", || count() == 3);
-    running.abandon().expect("its workers are woken");
-    running.join().expect("its processes end");
+    drop(running);
     fs::remove_file(starts()).expect("the file can be removed");
 }

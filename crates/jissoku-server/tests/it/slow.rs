@@ -33,9 +33,7 @@ fn drip(limits: Limits, before: &str, piece: &str) -> Option<u16> {
     let target = serve(limits, contract());
     let mut client = target.connect();
     client.send(before);
-    let status = client.drip(piece);
-    target.end();
-    status
+    client.drip(piece)
 }
 
 #[test]
@@ -52,7 +50,6 @@ fn an_idle_client_is_closed_without_a_response() {
     client.send(GET);
     assert_eq!(client.answer().status, 200);
     client.expect_end();
-    target.end();
 }
 
 /// As [`drip`] for concurrent clients, which all get a 408.
@@ -97,7 +94,6 @@ fn ask_without_reading(client: &mut Client) {
 fn a_client_that_does_not_read_is_reset() {
     let target = serve(impatient(), contract());
     ask_without_reading(&mut target.connect());
-    target.end();
 }
 
 #[test]
@@ -106,7 +102,6 @@ fn a_client_that_reads_slowly_is_reset() {
     let mut client = target.connect();
     client.send(GET);
     client.sip();
-    target.end();
 }
 
 #[test]
@@ -116,7 +111,6 @@ fn a_half_closed_client_that_does_not_read_is_reset() {
     client.send(GET);
     client.finish();
     client.sip();
-    target.end();
 }
 
 /// More than sockets buffer.
@@ -135,5 +129,4 @@ fn a_client_at_the_minimum_rate_is_served() {
         client.send("x");
     }
     assert_eq!(client.answer().text(), "x".repeat(60));
-    target.end();
 }

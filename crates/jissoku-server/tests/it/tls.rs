@@ -111,7 +111,6 @@ fn check_session(version: &'static SupportedProtocolVersion) {
         assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
         assert_eq!(stream.conn.handshake_kind(), Some(expected));
     }
-    target.end();
 }
 
 #[test]
@@ -139,7 +138,6 @@ fn a_connection_persists_between_requests() {
             seen.extend_from_slice(&bytes[..size]);
         }
     }
-    target.end();
 }
 
 #[test]
@@ -152,7 +150,6 @@ fn a_delayed_response_follows_the_clients_close_notify() {
     stream.conn.send_close_notify();
     stream.flush().expect("it can be sent");
     assert!(read_all(&mut stream).ends_with("Hello, World!"));
-    target.end();
 }
 
 /// Each text is a record of its own, and all records are sent at once.
@@ -178,7 +175,6 @@ fn requests_in_several_records_of_one_segment_are_answered_in_order() {
         let text = read_all(&mut stream);
         let statuses: Vec<_> = text.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect();
         assert_eq!(statuses, ["200", "404", "200", "404", "200", "200"], "{text}");
-        target.end();
     }
 }
 
@@ -198,7 +194,6 @@ fn a_large_file_is_complete() {
     stream.read_to_end(&mut bytes).expect("the end is announced");
     let head = bytes.len() - body.len();
     assert!(bytes[..head].ends_with(b"\r\n\r\n") && bytes[head..] == body);
-    target.end();
 }
 
 #[test]
@@ -211,7 +206,6 @@ fn a_plaintext_request_gets_a_plaintext_400() {
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("https://"), "{}", answer.text());
     client.expect_end();
-    target.end();
 }
 
 #[test]
@@ -220,7 +214,6 @@ fn a_unix_socket_does_not_use_tls() {
     let endpoints = vec![Endpoint::Unix(fresh_path())];
     let target = Target::start(Settings { endpoints, ..files.settings() }, contract());
     assert_eq!(target.ask(GET).status, 200);
-    target.end();
 }
 
 #[test]
@@ -233,7 +226,6 @@ fn an_unknown_alpn_protocol_gets_an_alert() {
     let error = stream.write_all(GET.as_bytes()).and_then(|()| stream.read(&mut [0]).map(drop));
     let text = error.expect_err("it is refused").to_string();
     assert!(text.contains("NoApplicationProtocol"), "{text}");
-    target.end();
 }
 
 /// Checks that a slow client is closed, and counted as `kind`.
@@ -252,7 +244,6 @@ fn check_deadline(kind: &str, begin: impl FnOnce(&mut TcpStream)) {
     }
     let expected = format!("jissoku_deadlines_total{{kind=\"{kind}\"}} 1\n");
     assert!(metrics.text().contains(&expected), "{}", metrics.text());
-    target.end();
 }
 
 #[test]
@@ -275,9 +266,9 @@ fn stopping_sends_close_notify_to_idle_clients() {
     let mut stream = connect(&target, &Arc::new(files.config(&TLS13)));
     stream.write_all(GET.as_bytes()).expect("it can be sent");
     stream.read_exact(&mut [0; 20]).expect("an answer comes");
-    target.running.stop().expect("the workers are woken");
+    target.stop();
     assert!(read_all(&mut stream).ends_with("Hello, World!"));
-    target.running.join().expect("the workers exit without an error");
+    target.running.join();
 }
 
 #[test]
@@ -303,5 +294,4 @@ fn curl_accepts_the_server() {
             assert_eq!(String::from_utf8_lossy(&output.stdout), "HelloHello");
         }
     }
-    target.end();
 }

@@ -40,6 +40,8 @@ pub(super) enum Meaning {
     Upload(&'static str),
     /// These words; it has no value.
     Flag(&'static [&'static str]),
+    /// These words for each of these values, and nothing for another one, for this reason.
+    Value(&'static [(&'static str, &'static [&'static str])], &'static str),
     /// It has no value and changes no request.
     Ignored,
     /// It has a value and changes no request.

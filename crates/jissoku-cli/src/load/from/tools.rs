@@ -1,6 +1,8 @@
 //! The options of other load generators, and what stands for them here.
 
-use super::tool::Meaning::{Copy, Count, Field, File, Flag, Ignored, IgnoredValue, No, Upload};
+use super::tool::Meaning::{
+    Copy, Count, Field, File, Flag, Ignored, IgnoredValue, No, Upload, Value,
+};
 use super::tool::{Default, Style, Tool};
 
 const RATE: &str = "it limits the rate of each worker: write the total rate as jissoku load -R";
@@ -163,13 +165,17 @@ const OHA: Tool = Tool {
         ("--disable-keepalive", Flag(&["--no-keepalive"])),
         ("--urls-from-file", Flag(&["--order", "random", "--urls"])),
         ("-j --json", Flag(&["--json"])),
-        ("--latency-correction --disable-compression --no-tui --no-color", Ignored),
-        ("--stats-success-breakdown", Ignored),
-        ("--fps -r --redirect", IgnoredValue),
-        ("-p", No(HTTP_2)),
-        ("--http2", No(HTTP_2)),
-        ("--http-version", No(HTTP_2)),
-        ("--output-format --db-url --debug", No(TEXT)),
+        ("--output-format", Value(&[("text", &[]), ("json", &["--json"])], TEXT)),
+        ("--http-version", Value(&[("1.1", &[]), ("1.0", &["--http1.0"])], HTTP_2)),
+        ("--latency-correction --disable-compression --no-tui", Ignored),
+        ("--no-color --disable-color --stats-success-breakdown --no-pre-lookup", Ignored),
+        ("--fps -u --time-unit -r --redirect --connect-timeout", IgnoredValue),
+        ("-p --http2", No(HTTP_2)),
+        ("--db-url --debug --completions", No(TEXT)),
+        ("-Z", No("write METHOD URL BODY into the lines of a file: --urls FILE")),
+        ("-F --form", No("write the body and its field: -b and -H 'Content-Type: ...'")),
+        ("--aws-session --aws-sigv4", No("requests are not signed")),
+        ("--vsock-addr", No("only TCP and Unix sockets are supported")),
         ("--burst-delay --burst-rate", No("bursts are not supported; see --arrival trace:FILE")),
         ("--rand-regex-url", No("write {RAND} in the URL, or --urls FILE")),
         ("--max-repeat --dump-urls", No("write {RAND} in the URL, or --urls FILE")),
@@ -178,7 +184,7 @@ const OHA: Tool = Tool {
             No("requests in flight at the end are reported as such"),
         ),
         ("-a --basic-auth", No(PASSWORD)),
-        ("-x --proxy", No(PROXY)),
+        ("-x --proxy --proxy-header --proxy-http-version --proxy-http2", No(PROXY)),
         ("--cert --key", No(CLIENT_CERTIFICATE)),
         ("--ipv4 --ipv6", No("write the address in the URL")),
     ],
@@ -195,6 +201,7 @@ const OHA: Tool = Tool {
         NO_REDIRECTS,
         FIELDS,
         "latency counts from the time at which a request was due, as with --latency-correction",
+        "the time-out of a request includes its connection",
     ],
 };
 
@@ -212,6 +219,7 @@ const BOMBARDIER: Tool = Tool {
         ("-b --body", Copy("-b")),
         ("-f --body-file", File("-b")),
         ("-k --insecure", Flag(&["--insecure"])),
+        ("-a --disableKeepAlives", Flag(&["--no-keepalive"])),
         ("-l --latencies", Ignored),
         ("-q --no-print", Ignored),
         ("--fasthttp --http1", Ignored),
@@ -245,9 +253,28 @@ const K6: Tool = Tool {
         ("-d --duration", Copy("-d")),
         ("-i --iterations", Copy("-n")),
         ("--insecure-skip-tls-verify", Flag(&["--insecure"])),
-        ("--no-connection-reuse", Flag(&["--no-keepalive"])),
-        ("-q --quiet --no-summary --no-usage-report --no-color --no-thresholds", Ignored),
-        ("--max-redirects --log-output --summary-mode", IgnoredValue),
+        ("--user-agent", Field("User-Agent")),
+        // Of a script with one request, an iteration is a request.
+        ("--no-connection-reuse --no-vu-connection-reuse", Flag(&["--no-keepalive"])),
+        ("--no-setup --no-teardown --no-thresholds --include-system-env-vars", Ignored),
+        ("-q --quiet -v --verbose --no-color --no-summary --no-usage-report", Ignored),
+        ("-l --linger -w --throw --discard-response-bodies", Ignored),
+        ("--new-machine-readable-summary --profiling-enabled", Ignored),
+        ("--log-output --log-format --console-output --traces-output", IgnoredValue),
+        ("--summary-mode --summary-time-unit --system-tags --tag", IgnoredValue),
+        ("--max-redirects --batch --batch-per-host --dns --features", IgnoredValue),
+        ("-a --address --secret-source --compatibility-mode", IgnoredValue),
+        ("--blacklist-ip --block-hostnames", IgnoredValue),
+        ("-p --paused", No("a run begins at once")),
+        ("-c --config", No("write its options on the command line")),
+        ("-t --type", Value(&[("js", &[])], "only a script is read")),
+        ("--min-iteration-duration", No("write the time between two requests as --think")),
+        ("--http-debug", No("see --raw-log")),
+        ("--local-ips", No("write the addresses as --local-addr")),
+        (
+            "--execution-segment --execution-segment-sequence",
+            No("write the connections and the rate of the segment as -c and -R"),
+        ),
         ("-s --stage", No("stages are not supported; -R A:B changes the rate linearly")),
         ("--rps", No("it limits the rate: write it as jissoku load -R")),
         ("-e --env", No("scripts are not run")),

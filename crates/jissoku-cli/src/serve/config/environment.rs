@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{APP_KEY, is_overridden, name_of};
+use super::{APP_KEY, is_overridden, name_of, refusal_of};
 use crate::serve::failure::Failure;
 
 const PREFIX: &str = "JISSOKU_";
@@ -28,8 +28,8 @@ pub(super) fn arguments(
                 continue;
             }
             let found = of_value(arg, &name, &value)?;
-            for argument in &found {
-                check(command, argument, &name)?;
+            if let Some(why) = found.iter().find_map(|argument| refusal_of(command, argument)) {
+                return Err(Failure::of_input(&format!("{name}: {why}")));
             }
             arguments.extend(found);
         }
@@ -42,7 +42,6 @@ fn key_of(arg: &Arg) -> Option<&str> {
     name_of(arg).or_else(|| arg.get_long().filter(|&name| name == "config"))
 }
 
-/// The variable of a key.
 fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('-', "_").to_ascii_uppercase())
 }
@@ -67,17 +66,6 @@ fn of_value(arg: &Arg, name: &str, value: &OsStr) -> Result<Vec<OsString>, Failu
         }
         _ if arg.is_positional() => Ok(vec![value.to_owned()]),
         _ => Ok(vec![argument(value)]),
-    }
-}
-
-/// Parses a single argument, to name the variable of an invalid value.
-fn check(command: &Command, argument: &OsStr, name: &str) -> Result<(), Failure> {
-    let alone = [OsStr::new("serve"), argument];
-    match command.clone().try_get_matches_from(alone) {
-        Err(refusal) if refusal.kind() != clap::error::ErrorKind::MissingRequiredArgument => {
-            Err(Failure::of_input(&format!("{name}: {}", Failure::Usage(refusal))))
-        }
-        _ => Ok(()),
     }
 }
 

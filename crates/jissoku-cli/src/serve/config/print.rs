@@ -13,15 +13,18 @@ use toml::de::{DeTable, DeValue};
 use super::{APP_KEY, is_given, name_of, with_path};
 use crate::serve::app_name::AppName;
 use crate::serve::help_groups::GROUPS;
+use crate::serve::stores::StoreTables;
 
 /// The keys of routes and upstreams whose values are paths.
 const PATH_KEYS: [&str; 2] = ["folder", "tls-ca"];
 
-/// The file with the flags of `matches`, and with the tables of `file`, if its routes are served.
+/// The file with the flags of `matches`, with the tables of `file`, if its routes are served, and with
+/// its stores.
 pub(in crate::serve) fn text(
     command: &Command,
     matches: &ArgMatches,
     file: Option<(&Path, &str)>,
+    (stores, store_text): (&StoreTables, &str),
 ) -> String {
     let mut text = String::new();
     for group in &GROUPS {
@@ -33,9 +36,15 @@ pub(in crate::serve) fn text(
             let _written = writeln!(text, "# {}\n{lines}", group.heading);
         }
     }
+    if !stores.is_empty() && !is_given(matches, "store_folder") {
+        let folder = stores.default_folder().to_string_lossy().into_owned();
+        // Infallible: the target is a String.
+        let _written = writeln!(text, "# Stores\nstore-folder = {}\n", quoted(&folder));
+    }
     if let Some((path, tables)) = file {
         text.push_str(&tables_of(path, tables));
     }
+    text.push_str(&stores_of(store_text));
     let trimmed = text.trim_end().len();
     text.truncate(trimmed);
     text.push('\n');
@@ -85,6 +94,16 @@ fn tables_of(path: &Path, text: &str) -> String {
         written.push_str(&table("[[route]]", route.get_ref(), path.parent()));
     }
     written
+}
+
+/// The tables of stores of a file.
+fn stores_of(text: &str) -> String {
+    let parsed = DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default();
+    let stores = parsed.get("store").and_then(|value| value.get_ref().as_table());
+    let written = stores.into_iter().flatten().map(|(name, store)| {
+        table(&format!("[store.{}]", bare_or_quoted(name.get_ref())), store.get_ref(), None)
+    });
+    written.collect()
 }
 
 /// A table with a line for each key. `folder` is what the paths in it are relative to.

@@ -122,6 +122,8 @@ fn errors_name_their_line() {
         ),
         ("[[routes]]\npath = '/'\n", "line 1: there is no key \"routes\"; did you mean \"route\"?"),
         ("[upstreams.a]\n", "line 1: there is no key \"upstreams\"; did you mean \"upstream\"?"),
+        ("apps = 'a.c'\n", "line 1: there is no key \"apps\"; did you mean \"app\"?"),
+        ("handler = 'a.c'\n", "line 1: there is no key \"handler\" here; write app = \"NAME.c\""),
         (
             "contract = true\nproxy-pass = 'a'\n",
             "line 2: there is no key \"proxy-pass\"; there are folder,",

@@ -35,7 +35,6 @@ pub enum MessageEvent {
 ///
 /// # Panics
 /// The reader contradicts itself about what it has read.
-#[must_use]
 pub fn read(bytes: &[u8], step: usize, message_type: MessageType) -> ParsedMessages {
     let expected = Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()));
     let (mut reader, mut parsed) = (MessageReader::default(), ParsedMessages::default());
@@ -74,7 +73,6 @@ pub fn read(bytes: &[u8], step: usize, message_type: MessageType) -> ParsedMessa
 
 /// The frame of a message with this payload, as the last of several sendings, each with a new key
 /// from the next of these numbers.
-#[must_use]
 pub fn masked(message_type: MessageType, payload: &[u8], numbers: &[u64]) -> Vec<u8> {
     let mut template = message_type.template(payload);
     let all = 0..template.bytes().len();

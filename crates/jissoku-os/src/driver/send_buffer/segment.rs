@@ -1,9 +1,15 @@
 //! Segments of a send buffer that are not copied.
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::file::File;
+
+/// Memory of another owner, which is dropped when it is sent.
+pub trait LentBytes: AsRef<[u8]> + Debug + Send + Sync {}
+
+impl<T: AsRef<[u8]> + Debug + Send + Sync> LentBytes for T {}
 
 /// Memory that was handed over, or a reference to shared memory or a file.
 #[derive(Debug)]
@@ -12,6 +18,8 @@ pub(super) enum Segment {
     Owned(Vec<u8>, usize),
     Shared(Arc<[u8]>, Range<usize>),
     File(Arc<File>, Range<u64>),
+    /// As `Owned`, of another owner.
+    Lent(Box<dyn LentBytes>, usize),
 }
 
 /// A borrowed segment.
@@ -27,6 +35,7 @@ impl Segment {
             Self::Owned(bytes, start) => bytes.len() - start,
             Self::Shared(_, range) => range.len(),
             Self::File(_, range) => length(range),
+            Self::Lent(bytes, start) => (**bytes).as_ref().len() - start,
         }
     }
 
@@ -35,13 +44,14 @@ impl Segment {
             Self::Owned(bytes, start) => SegmentRef::Memory(&bytes[*start..]),
             Self::Shared(bytes, range) => SegmentRef::Memory(&bytes[range.clone()]),
             Self::File(file, range) => SegmentRef::File(file, range.clone()),
+            Self::Lent(bytes, start) => SegmentRef::Memory(&(**bytes).as_ref()[*start..]),
         }
     }
 
     /// Skips `count` bytes.
     pub(super) fn skip(&mut self, count: usize) {
         match self {
-            Self::Owned(_, start) => *start += count,
+            Self::Owned(_, start) | Self::Lent(_, start) => *start += count,
             Self::Shared(_, range) => range.start += count,
             Self::File(_, range) => range.start += count as u64,
         }

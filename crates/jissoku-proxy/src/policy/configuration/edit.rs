@@ -1,80 +1,66 @@
 //! What a route changes of its messages: the path that a server gets, and fields.
 
-use super::table::{Placed, Refusal, Table, refuse};
+use super::table::{Table, integer};
 use crate::policy::fields::{FieldRules, Side};
 use crate::policy::redirect::{self, Redirect};
-use crate::policy::routes::{PathPattern, Rewrite, RewriteError};
+use crate::policy::routes::{PathPattern, Rewrite};
 
-/// What is changed of the paths of a route, if something is. `forwards`: they are for a server;
-/// `has_folder`: for files.
-pub(super) fn rewrite(
-    table: &mut Table<'_, '_>,
-    path: &PathPattern,
-    (forwards, has_folder): (bool, bool),
-) -> Result<Option<Rewrite>, Refusal> {
-    let strip = table.string("strip-prefix")?;
-    let add = table.string("add-prefix")?;
-    for (key, given, routes, has_meaning) in [
-        ("strip-prefix", &strip, "to or folder", forwards || has_folder),
-        ("add-prefix", &add, "to", forwards),
-    ] {
-        if let Some((_, at)) = given.as_ref().filter(|_| !has_meaning) {
-            return Err(refuse(at.clone(), &format!("{key} is for routes with {routes}")));
-        }
-    }
-    if strip.is_none() && add.is_none() {
-        return Ok(None);
-    }
-    let mut rewrite = Rewrite::new();
-    if let Some(given) = &strip {
-        rewrite = placed("strip-prefix", given, |prefix| rewrite.without(prefix, path))?;
-    }
-    if let Some(given) = &add {
-        rewrite = placed("add-prefix", given, |prefix| rewrite.with_prefix(prefix))?;
-    }
-    Ok(Some(rewrite))
+/// What is changed of the paths of a route, if something is. `path` is its path, unless it was
+/// refused.
+pub(super) fn rewrite(table: &mut Table<'_, '_>, path: Option<&PathPattern>) -> Option<Rewrite> {
+    let strip = table.text("strip-prefix", |prefix| match path {
+        Some(path) => placed("strip-prefix", prefix, Rewrite::new().without(prefix, path)),
+        None => Ok(Rewrite::new()),
+    });
+    let cut = strip.clone().unwrap_or_default();
+    let added =
+        table.text("add-prefix", |prefix| placed("add-prefix", prefix, cut.with_prefix(prefix)));
+    added.or(strip)
 }
 
-/// Where requests are redirected to, if they are.
-pub(super) fn redirect(
-    table: &mut Table<'_, '_>,
-    path: &PathPattern,
-) -> Result<Option<Redirect>, Refusal> {
-    let Some((text, at)) = table.string("redirect")? else { return Ok(None) };
-    let status = table.integer("redirect-status", 301..=308, 308)?;
-    if !redirect::STATUSES.contains(&status) {
-        let place = table.value("redirect-status").map_or(at, toml::Spanned::span);
-        let why = format!("redirect-status is 301, 302, 303, 307 or 308, not {status}");
-        return Err(refuse(place, &why));
-    }
-    let segments: Vec<&str> = path.variables().collect();
-    Redirect::parse(&text, &segments, status)
-        .map(Some)
-        .map_err(|why| refuse(at, &format!("redirect = {text:?}: {why}")))
+fn placed(key: &str, prefix: &str, rewrite: Result<Rewrite, String>) -> Result<Rewrite, String> {
+    rewrite.map_err(|why| format!("{key} = {prefix:?}: {why}"))
 }
 
-/// The rules of a list. `taken` are fields that other keys of the route set.
+/// Where requests are redirected to, if they are. `segments` are the variables of the path, unless it
+/// was refused.
+pub(super) fn redirect(table: &mut Table<'_, '_>, segments: Option<&[&str]>) -> Option<Redirect> {
+    let status = table.take("redirect-status", |value| {
+        let status = integer("redirect-status", value, 301..=308)?;
+        let why = || format!("redirect-status is 301, 302, 303, 307 or 308, not {status}");
+        redirect::STATUSES.contains(&status).then_some(status).ok_or_else(why)
+    });
+    let status = status.unwrap_or(308);
+    let Some(segments) = segments else {
+        table.string("redirect");
+        return None;
+    };
+    table.text("redirect", |text| {
+        let parsed = Redirect::parse(text, segments, status);
+        parsed.map_err(|why| format!("redirect = {text:?}: {why}"))
+    })
+}
+
+/// The rules of a list. `segments` are the variables of the path, unless it was refused; `taken` are
+/// fields that other keys of the route set.
 pub(super) fn fields(
     table: &mut Table<'_, '_>,
     (key, side): (&'static str, Side),
-    path: &PathPattern,
+    segments: Option<&[&str]>,
     taken: &[(&str, &str)],
-) -> Result<FieldRules, Refusal> {
-    let segments: Vec<&str> = path.variables().collect();
+) -> FieldRules {
     let mut rules = FieldRules::default();
-    for (text, at) in table.strings(key)?.unwrap_or_default() {
-        rules.add(&text, side, &segments).map_err(|why| refuse(at.clone(), &why))?;
-        if let Some((name, other)) = taken.iter().find(|(name, _)| rules.concerns(name)) {
-            return Err(refuse(at, &format!("{text:?}: {other} sets {name}")));
+    let Some(segments) = segments else {
+        table.value(key);
+        return rules;
+    };
+    table.texts(key, |text| {
+        let mut one = FieldRules::default();
+        one.add(text, side, segments)?;
+        match taken.iter().find(|(name, _)| one.concerns(name)) {
+            Some((name, other)) => Err(format!("{text:?}: {other} sets {name}")),
+            None => rules.add(text, side, segments),
         }
-    }
-    Ok(rules)
-}
-
-fn placed(
-    key: &str,
-    (text, at): &Placed<String>,
-    read: impl FnOnce(&str) -> Result<Rewrite, RewriteError>,
-) -> Result<Rewrite, Refusal> {
-    read(text).map_err(|error| refuse(at.clone(), &format!("{key} = {text:?}: {error}")))
+    });
+    rules
 }

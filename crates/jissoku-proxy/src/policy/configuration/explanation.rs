@@ -15,7 +15,6 @@ pub struct Explanation {
     pub text: String,
 }
 
-/// What is explained.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tables<'a> {
     pub(super) upstreams: &'a [Upstream],
@@ -61,7 +60,7 @@ impl Tables<'_> {
         let Some((route, rule)) = found else { return String::new() };
         let mut text = format!("line {}, {}: {}", route.line, route.path, self.does(route));
         add_variables(&mut text, rule, captures, path);
-        if let Some(rewrite) = rule.rewrite() {
+        if let Some(rewrite) = &rule.rewrite {
             let other = rewrite.path(path.as_bytes());
             let _written = write!(text, ", as {}", String::from_utf8_lossy(&other));
         }
@@ -84,12 +83,13 @@ impl Tables<'_> {
     fn does(self, route: &Route) -> String {
         match &route.action {
             RouteAction::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
-            RouteAction::Folder(folder) => format!("files of {folder}"),
+            RouteAction::Folder(folder) => format!("files of {}", folder.path),
             RouteAction::Fixed(_) => "a fixed response".to_owned(),
             RouteAction::Redirect(redirect) => {
-                format!("redirects to {} with {}", redirect.text(), redirect.status())
+                format!("redirects to {} with {}", redirect.text, redirect.status)
             }
             RouteAction::App(name) => format!("the application {name}"),
+            RouteAction::Handler(file) => format!("the handler {file}"),
             RouteAction::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
         }
     }
@@ -97,7 +97,7 @@ impl Tables<'_> {
 
 /// As `, id = 7`.
 fn add_variables(text: &mut String, rule: &Rule, captures: &Captures, path: &str) {
-    for (index, name) in rule.path().variables().enumerate() {
+    for (index, name) in rule.path.variables().enumerate() {
         let value = captures.span(index).and_then(|span| path.get(span)).unwrap_or_default();
         let _written = write!(text, ", {name} = {value}");
     }

@@ -1,6 +1,6 @@
 //! `rate` and `concurrency` of a route.
 
-use super::table::{Refusal, Table, is_field_name, refuse};
+use super::table::{Table, field_of};
 use crate::policy::rate::RatePolicy;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -36,46 +36,38 @@ pub enum RateKey {
     Field(String),
 }
 
-pub(super) fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
-    let at = table.at.clone();
-    let per = key(&mut table)?;
-    let requests = table.integer("requests", 1..=1_000_000, 0)?;
-    let policy = RatePolicy {
-        requests,
-        every_ns: table.duration("every")?.unwrap_or(SECOND_NS),
-        burst: table.integer("burst", 1..=1_000_000, requests)?,
+pub(super) fn rate(mut table: Table<'_, '_>) -> Rate {
+    let why = "rate wants a number of requests: { requests = 100, every = \"1s\" }";
+    table.require("requests", why);
+    let requests = table.integer("requests", 1..=1_000_000, 0);
+    let rate = Rate {
+        per: key(&mut table),
+        policy: RatePolicy {
+            requests,
+            every_ns: table.duration("every").unwrap_or(SECOND_NS),
+            burst: table.integer("burst", 1..=1_000_000, requests),
+        },
+        is_dry_run: table.switch("dry-run").unwrap_or_default(),
     };
-    let is_dry_run = table.flag("dry-run")?;
-    table.finish()?;
-    if requests == 0 {
-        return Err(refuse(
-            at,
-            "rate wants a number of requests: { requests = 100, every = \"1s\" }",
-        ));
-    }
-    Ok(Rate { per, policy, is_dry_run })
+    table.finish();
+    rate
 }
 
-pub(super) fn concurrency(mut table: Table<'_, '_>) -> Result<Concurrency, Refusal> {
-    let at = table.at.clone();
-    let per = key(&mut table)?;
-    let requests_max = table.integer("requests", 1..=i64::from(u16::MAX), 0)?;
-    table.finish()?;
-    if requests_max == 0 {
-        return Err(refuse(at, "concurrency wants a number of requests: { requests = 10 }"));
-    }
-    Ok(Concurrency { per, requests_max })
+pub(super) fn concurrency(mut table: Table<'_, '_>) -> Concurrency {
+    table.require("requests", "concurrency wants a number of requests: { requests = 10 }");
+    let per = key(&mut table);
+    let requests_max = table.integer("requests", 1..=i64::from(u16::MAX), 0);
+    table.finish();
+    Concurrency { per, requests_max }
 }
 
-fn key(table: &mut Table<'_, '_>) -> Result<RateKey, Refusal> {
-    let Some((text, at)) = table.string("per")? else { return Ok(RateKey::Address) };
-    match (text.as_str(), text.strip_prefix("field:")) {
-        ("address", _) => Ok(RateKey::Address),
-        ("route", _) => Ok(RateKey::Route),
-        (_, Some(name)) if is_field_name(name) => Ok(RateKey::Field(name.to_owned())),
-        _ => {
-            let why = format!("per is \"address\", \"route\" or \"field:NAME\", not {text:?}");
-            Err(refuse(at, &why))
-        }
-    }
+fn key(table: &mut Table<'_, '_>) -> RateKey {
+    let key = table.text("per", |text| match text {
+        "address" => Ok(RateKey::Address),
+        "route" => Ok(RateKey::Route),
+        _ => field_of(text).map(RateKey::Field).ok_or_else(|| {
+            format!("per is \"address\", \"route\" or \"field:NAME\", not {text:?}")
+        }),
+    });
+    key.unwrap_or(RateKey::Address)
 }

@@ -1,18 +1,20 @@
 //! A TOML table whose values are taken by name and type. What is left over is unknown.
+//!
+//! A value that is refused is taken for absent, so that all that is wrong with a file is found at
+//! once. Where another value would be right or wrong by it, [`Table::has_refused`] says so.
 
+use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::ops::{Range, RangeInclusive};
 
+use jissoku_http::is_whole_token;
 use jissoku_os::quantity;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::policy::spelling::instead_of;
 
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
-
-/// A value and its place.
-pub(super) type Placed<T> = (T, Range<usize>);
 
 /// A size that fits the memory of a worker for fan-outs.
 const SIZE_MAX: u64 = 64 * MIB;
@@ -20,104 +22,278 @@ const SIZE_MAX: u64 = 64 * MIB;
 const MIB: u64 = 1024 * 1024;
 const GIB: u64 = 1024 * MIB;
 
-/// The words of a refusal of a key that is not known.
-const UNKNOWN: &str = " has no key ";
+/// An error of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong.
+    pub kind: ProblemKind,
+    /// The path of the key, such as `upstream.app.health.path` or `route[0].to`; empty for the file.
+    pub key: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// One sentence without the line.
+    pub why: String,
+}
 
-#[derive(Clone)]
+/// What is wrong with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// The file is not TOML.
+    Syntax,
+    /// There is no such key.
+    Unknown,
+    /// It is absent.
+    Missing,
+    /// Its value, or that it is there.
+    Value,
+}
+
+impl Problem {
+    /// About the key of this path, at a place of `text` in bytes.
+    pub fn new(
+        text: &str,
+        (kind, key): (ProblemKind, &str),
+        at: &Range<usize>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { kind, key: key.to_owned(), line: line_of(text, at), why: why.into() }
+    }
+
+    /// About a text that is not TOML.
+    pub fn of_syntax(text: &str, error: &toml::de::Error) -> Self {
+        let at = error.span().unwrap_or_default();
+        Self::new(text, (ProblemKind::Syntax, ""), &at, error.message())
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.why)
+    }
+}
+
+fn line_of(text: &str, at: &Range<usize>) -> usize {
+    text.get(..at.start).unwrap_or_default().matches('\n').count() + 1
+}
+
+/// The text of a file, and what was found to be wrong with it.
+#[derive(Debug)]
+pub(super) struct File<'t> {
+    text: &'t str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'t> File<'t> {
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { text, problems: RefCell::new(Vec::new()) }
+    }
+
+    fn push(&self, about: (ProblemKind, &str), at: &Range<usize>, why: impl Into<String>) {
+        self.problems.borrow_mut().push(Problem::new(self.text, about, at, why));
+    }
+
+    /// Refuses the value of the key of this path.
+    pub(super) fn refuse(&self, path: &str, at: &Range<usize>, why: impl Into<String>) {
+        self.push((ProblemKind::Value, path), at, why);
+    }
+
+    /// Whether something is wrong with the key of this path, or with one within its value.
+    pub(super) fn has_refused(&self, path: &str) -> bool {
+        let is_within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let problems = self.problems.borrow();
+        problems.iter().any(|problem| problem.key.strip_prefix(path).is_some_and(is_within))
+    }
+
+    /// In the order of the lines.
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| problem.line);
+        problems
+    }
+}
+
 pub(super) struct Table<'t, 'a> {
+    pub(super) file: &'t File<'t>,
     /// For messages: "upstream "app"".
     what: String,
+    path: String,
     entries: &'t DeTable<'a>,
-    pub(super) at: Range<usize>,
+    at: Range<usize>,
     known: Vec<&'static str>,
-    /// Keys that were refused, and are taken for absent.
-    refused: Vec<String>,
+    /// Keys that are required and absent, and what is said of them.
+    missing: Vec<(&'static str, String)>,
 }
 
 impl<'t, 'a> Table<'t, 'a> {
-    pub(super) fn of(value: &'t Value<'a>, what: &str, at: &Range<usize>) -> Result<Self, Refusal> {
-        match value.get_ref() {
-            DeValue::Table(table) => Ok(Self {
-                what: what.to_owned(),
-                entries: table,
-                at: at.clone(),
-                known: Vec::new(),
-                refused: Vec::new(),
-            }),
-            other => Err(refuse(value.span(), &format!("{what} is a table, not {}", kind(other)))),
+    /// `None` if the value is no table, which is refused.
+    pub(super) fn of(
+        file: &'t File<'t>,
+        value: &'t Value<'a>,
+        (path, what): (String, &str),
+        at: Range<usize>,
+    ) -> Option<Self> {
+        let DeValue::Table(entries) = value.get_ref() else {
+            let why = format!("{what} is a table, not {}", kind(value.get_ref()));
+            file.refuse(&path, &value.span(), why);
+            return None;
+        };
+        let (known, missing) = (Vec::new(), Vec::new());
+        Some(Self { file, what: what.to_owned(), path, entries, at, known, missing })
+    }
+
+    /// Its line, counted from 1.
+    pub(super) fn line(&self) -> usize {
+        line_of(self.file.text, &self.at)
+    }
+
+    pub(super) fn path_of(&self, key: impl Display) -> String {
+        format!("{}.{key}", self.path)
+    }
+
+    /// Whether something is wrong with the value of this key.
+    pub(super) fn has_refused(&self, key: &str) -> bool {
+        self.file.has_refused(&self.path_of(key))
+    }
+
+    /// Refuses the value of a key, or the whole table if it is absent.
+    pub(super) fn refuse(&self, key: &str, why: impl Into<String>) {
+        let at = self.entries.get(key).map_or_else(|| self.at.clone(), Spanned::span);
+        self.file.refuse(&self.path_of(key), &at, why);
+    }
+
+    /// Refuses the table itself.
+    pub(super) fn refuse_whole(&self, why: &str) {
+        self.file.refuse(&self.path, &self.at, why);
+    }
+
+    /// Refuses the table unless this key is there. One that is not known may be meant for it.
+    pub(super) fn require(&mut self, key: &'static str, why: impl Into<String>) {
+        if self.value(key).is_none() {
+            self.missing.push((key, why.into()));
         }
+    }
+
+    /// Refuses a key that is there without an effect.
+    pub(super) fn only(&mut self, key: &'static str, has_effect: bool, why: &str) {
+        if !has_effect && self.value(key).is_some() && !self.has_refused(key) {
+            self.refuse(key, why);
+        }
+    }
+
+    /// Refuses keys that nothing asked for, and says which are missing otherwise.
+    pub(super) fn finish(self) {
+        let mut has_unknown = false;
+        for (key, _) in self.entries {
+            let (at, key) = (key.span(), &**key.get_ref());
+            if !self.known.contains(&key) {
+                has_unknown = true;
+                let instead = instead_of(key, &self.known);
+                let why = format!("{} has no key {key:?}; {instead}", self.what);
+                self.file.push((ProblemKind::Unknown, &self.path_of(key)), &at, why);
+            }
+        }
+        for (key, why) in self.missing.iter().filter(|_| !has_unknown) {
+            self.file.push((ProblemKind::Missing, &self.path_of(key)), &self.at, why);
+        }
+    }
+
+    /// All keys and values in the order of the file.
+    pub(super) fn in_order(&self) -> Vec<(&'t str, &'t Value<'a>)> {
+        let mut all: Vec<_> = self.entries.iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        all.into_iter().map(|(key, value)| (&**key.get_ref(), value)).collect()
     }
 
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Value<'a>> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
-        self.entries.get(key).filter(|_| !self.has_refused(key))
+        self.entries.get(key)
     }
 
-    /// Whether this key was refused, whose value may be needed.
-    pub(super) fn has_refused(&self, key: &str) -> bool {
-        self.refused.iter().any(|refused| refused == key)
+    /// What `read` makes of a value, or of one in the list, of this key.
+    pub(super) fn checked<T>(
+        &self,
+        key: &str,
+        value: &'t Value<'a>,
+        read: impl FnOnce(&'t Value<'a>) -> Result<T, String>,
+    ) -> Option<T> {
+        let refuse = |why: String| self.file.refuse(&self.path_of(key), &value.span(), why);
+        read(value).map_err(refuse).ok()
     }
 
-    /// All keys and values in the order of the file.
-    pub(super) fn in_order(&self) -> Vec<(Placed<String>, &'t Value<'a>)> {
-        let mut all: Vec<_> = self
-            .entries
-            .iter()
-            .map(|(key, value)| ((key.get_ref().to_string(), key.span()), value))
-            .collect();
-        all.sort_by_key(|((_, at), _)| at.start);
-        all
-    }
-
-    pub(super) fn string(&mut self, key: &'static str) -> Result<Option<Placed<String>>, Refusal> {
-        self.string_as(key, "a string")
-    }
-
-    pub(super) fn strings(
+    /// What `read` makes of the value of a key.
+    pub(super) fn take<T>(
         &mut self,
         key: &'static str,
-    ) -> Result<Option<Vec<Placed<String>>>, Refusal> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        match value.get_ref() {
-            DeValue::Array(values) => {
-                values.iter().map(|value| string(key, value)).collect::<Result<_, _>>().map(Some)
-            }
-            other => Err(wrong(key, "a list of strings", other, value)),
-        }
+        read: impl FnOnce(&'t Value<'a>) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        self.checked(key, value, read)
     }
 
-    pub(super) fn integer<T: TryFrom<i64> + Display>(
+    /// What `read` makes of a string.
+    pub(super) fn text<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.take(key, |value| read(text_of(key, "a string", value)?))
+    }
+
+    pub(super) fn string(&mut self, key: &'static str) -> Option<String> {
+        self.text(key, |text| Ok(text.to_owned()))
+    }
+
+    /// `wanted` says what its values are.
+    pub(super) fn array(&mut self, key: &'static str, wanted: &str) -> Option<&'t DeArray<'a>> {
+        self.take(key, |value| match value.get_ref() {
+            DeValue::Array(values) => Ok(values),
+            other => Err(wrong(key, wanted, other)),
+        })
+    }
+
+    /// What `read` makes of the values of a list; those that it refuses are left out.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+        mut read: impl FnMut(&'t Value<'a>) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let values = self.array(key, wanted)?.iter();
+        Some(values.filter_map(|value| self.checked(key, value, &mut read)).collect())
+    }
+
+    /// What `read` makes of the strings of a list.
+    pub(super) fn texts<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        self.list(key, "a list of strings", |value| read(text_of(key, "a string", value)?))
+    }
+
+    pub(super) fn integer<T: TryFrom<i64>>(
         &mut self,
         key: &'static str,
         range: RangeInclusive<i64>,
         default: T,
-    ) -> Result<T, Refusal> {
-        self.value(key).map_or(Ok(default), |value| integer(key, value, range))
-    }
-
-    /// `wanted` says what its value is, for a value of another type.
-    fn string_as(
-        &mut self,
-        key: &'static str,
-        wanted: &str,
-    ) -> Result<Option<Placed<String>>, Refusal> {
-        self.value(key).map(|value| string_as(key, wanted, value)).transpose()
+    ) -> T {
+        self.take(key, |value| integer(key, value, range)).unwrap_or(default)
     }
 
     /// In nanoseconds; more than 0.
-    pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
-        let quoted = "a time in quotes, such as \"5s\"";
-        let Some((text, at)) = self.string_as(key, quoted)? else { return Ok(None) };
-        let ns = quantity::duration_ns(&text).filter(|ns| *ns > 0);
-        ns.map(Some).ok_or_else(|| {
-            refuse(at, &format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}"))
+    pub(super) fn duration(&mut self, key: &'static str) -> Option<u64> {
+        self.take(key, |value| {
+            let text = text_of(key, "a time in quotes, such as \"5s\"", value)?;
+            quantity::duration_ns(text).filter(|ns| *ns > 0).ok_or_else(|| {
+                format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}")
+            })
         })
     }
 
     /// In bytes; more than 0.
-    pub(super) fn size(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
+    pub(super) fn size(&mut self, key: &'static str) -> Option<usize> {
         self.size_within(key, 1..=SIZE_MAX)
     }
 
@@ -126,88 +302,43 @@ impl<'t, 'a> Table<'t, 'a> {
         &mut self,
         key: &'static str,
         range: RangeInclusive<u64>,
-    ) -> Result<Option<T>, Refusal> {
-        let quoted = "a size in quotes, such as \"256KiB\"";
-        let Some((text, at)) = self.string_as(key, quoted)? else { return Ok(None) };
-        let bytes = size_bytes(&text).filter(|bytes| range.contains(bytes));
-        bytes.and_then(|bytes| T::try_from(bytes).ok()).map(Some).ok_or_else(|| {
-            let most = text_of_size(*range.end());
-            let example = "such as \"256KiB\" or \"4MiB\"";
-            refuse(at, &format!("{key} is a size of at most {most}, {example}, not {text:?}"))
+    ) -> Option<T> {
+        self.take(key, |value| {
+            let text = text_of(key, "a size in quotes, such as \"256KiB\"", value)?;
+            let bytes = size_bytes(text).filter(|bytes| range.contains(bytes));
+            bytes.and_then(|bytes| T::try_from(bytes).ok()).ok_or_else(|| {
+                let most = text_of_size(*range.end());
+                let example = "such as \"256KiB\" or \"4MiB\"";
+                format!("{key} is a size of at most {most}, {example}, not {text:?}")
+            })
         })
     }
 
-    pub(super) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
-        self.switch(key).map(|switch| switch.unwrap_or(false))
+    pub(super) fn switch(&mut self, key: &'static str) -> Option<bool> {
+        self.take(key, |value| match value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            other => Err(wrong(key, "true or false", other)),
+        })
     }
 
-    pub(super) fn switch(&mut self, key: &'static str) -> Result<Option<bool>, Refusal> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        match value.get_ref() {
-            DeValue::Boolean(flag) => Ok(Some(*flag)),
-            other => Err(wrong(key, "true or false", other, value)),
-        }
+    pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        self.text(key, |text| word(key, text, words))
     }
 
-    /// One of several words.
-    pub(super) fn word<T: Copy>(
-        &mut self,
-        key: &'static str,
-        words: &[(&str, T)],
-    ) -> Result<Option<T>, Refusal> {
-        let Some((text, at)) = self.string(key)? else { return Ok(None) };
-        word(key, &text, words).map(Some).map_err(|why| refuse(at, &why))
+    pub(super) fn table(&mut self, key: &'static str) -> Option<Self> {
+        let value = self.value(key)?;
+        Self::of(self.file, value, (self.path_of(key), key), value.span())
     }
 
-    pub(super) fn table(&mut self, key: &'static str) -> Result<Option<Self>, Refusal> {
-        self.value(key).map(|value| Self::of(value, key, &value.span())).transpose()
-    }
-
-    /// Refuses keys that nothing asked for.
-    pub(super) fn finish(self) -> Result<(), Refusal> {
-        for ((key, at), _) in self.in_order() {
-            if !self.known.contains(&key.as_str()) && !self.has_refused(&key) {
-                let instead = instead_of(&key, &self.known);
-                let why = format!("{}{UNKNOWN}{key:?}; {instead}", self.what);
-                return Err(refuse(at, &why));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What `read` makes of a table, and all refusals: after each, it reads the table without that key.
-pub(super) fn read_whole<'t, 'a, T>(
-    mut table: Table<'t, 'a>,
-    read: impl Fn(Table<'t, 'a>) -> Result<T, Refusal>,
-) -> (Option<T>, Vec<Refusal>) {
-    let (mut refusals, mut has_unknown) = (Vec::new(), false);
-    loop {
-        let refusal = match read(table.clone()) {
-            Ok(found) => return (Some(found), refusals),
-            Err(refusal) => refusal,
-        };
-        let in_order = table.in_order();
-        let is_about = |span: &Range<usize>| span.contains(&refusal.at.start);
-        let key = in_order
-            .into_iter()
-            .find(|((_, at), value)| is_about(at) || is_about(&value.span()))
-            .map(|((key, _), _)| key);
-        // A key may be missing, or have no effect, since another was refused.
-        let is_unknown = refusal.why.contains(UNKNOWN);
-        let is_missing = refusal.at == table.at;
-        let mut words =
-            refusal.why.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-');
-        let is_consequence = !is_unknown
-            && (words.any(|word| table.has_refused(word)) || (is_missing && has_unknown));
-        has_unknown |= is_unknown;
-        if !is_consequence {
-            refusals.push(refusal);
-        }
-        match key {
-            Some(key) if !table.has_refused(&key) => table.refused.push(key),
-            _ => return (None, refusals),
-        }
+    /// The table of this index in the list of a key, which `what` names.
+    pub(super) fn within(
+        &self,
+        (key, index): (&str, usize),
+        value: &'t Value<'a>,
+        what: &str,
+    ) -> Option<Self> {
+        let path = format!("{}[{index}]", self.path_of(key));
+        Self::of(self.file, value, (path, what), value.span())
     }
 }
 
@@ -219,14 +350,15 @@ pub(super) fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Resul
     })
 }
 
-pub(super) fn string(key: &str, value: &Value<'_>) -> Result<Placed<String>, Refusal> {
-    string_as(key, "a string", value)
-}
-
-fn string_as(key: &str, wanted: &str, value: &Value<'_>) -> Result<Placed<String>, Refusal> {
+/// `wanted` says what its value is, for a value of another type.
+pub(super) fn text_of<'v>(
+    key: &str,
+    wanted: &str,
+    value: &'v Value<'_>,
+) -> Result<&'v str, String> {
     match value.get_ref() {
-        DeValue::String(text) => Ok((text.to_string(), value.span())),
-        other => Err(wrong(key, wanted, other, value)),
+        DeValue::String(text) => Ok(text),
+        other => Err(wrong(key, wanted, other)),
     }
 }
 
@@ -234,45 +366,38 @@ pub(super) fn integer<T: TryFrom<i64>>(
     key: &str,
     value: &Value<'_>,
     range: RangeInclusive<i64>,
-) -> Result<T, Refusal> {
+) -> Result<T, String> {
     let DeValue::Integer(digits) = value.get_ref() else {
-        return Err(wrong(key, "a whole number", value.get_ref(), value));
+        return Err(wrong(key, "a whole number", value.get_ref()));
     };
     let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok();
-    number
-        .filter(|number| range.contains(number))
-        .and_then(|number| T::try_from(number).ok())
-        .ok_or_else(|| {
-            let (least, most) = range.into_inner();
-            refuse(value.span(), &format!("{key} is {least} to {most}, not {}", digits.as_str()))
-        })
+    let number = number.filter(|number| range.contains(number));
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        format!("{key} is {} to {}, not {}", range.start(), range.end(), digits.as_str())
+    })
 }
 
-pub(super) fn wrong(key: &str, wanted: &str, found: &DeValue<'_>, value: &Value<'_>) -> Refusal {
-    refuse(value.span(), &format!("{key} must be {wanted}, not {}", kind(found)))
+pub(super) fn wrong(key: &str, wanted: &str, found: &DeValue<'_>) -> String {
+    format!("{key} must be {wanted}, not {}", kind(found))
 }
 
 fn kind(value: &DeValue<'_>) -> String {
     format!("a value of type {}", value.type_str())
 }
 
-/// Whether this can be the name of a field (RFC 9110 section 5.6.2).
+/// Whether this can be the name of a field that no application takes for another.
 pub(super) fn is_field_name(text: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_sign)
+    is_whole_token(text.as_bytes()) && !text.contains('_')
+}
+
+/// The name in `field:NAME`.
+pub(super) fn field_of(text: &str) -> Option<String> {
+    text.strip_prefix("field:").filter(|name| is_field_name(name)).map(str::to_owned)
 }
 
 fn size_bytes(text: &str) -> Option<u64> {
-    let split = text.find(|sign: char| !sign.is_ascii_digit())?;
-    let (digits, unit) = text.split_at_checked(split)?;
-    let factor = match unit {
-        "B" => 1,
-        "KiB" => 1024,
-        "MiB" => MIB,
-        "GiB" => GIB,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    quantity::scaled(text, &[("B", 1), ("KiB", 1024), ("MiB", MIB), ("GiB", GIB)])
+        .filter(|_| !text.contains('.'))
 }
 
 fn text_of_size(bytes: u64) -> String {
@@ -281,40 +406,4 @@ fn text_of_size(bytes: u64) -> String {
     } else {
         format!("{} MiB", bytes / MIB)
     }
-}
-
-/// An error of the configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Problem {
-    /// Counted from 1.
-    pub line: usize,
-    /// One sentence without the line.
-    pub why: String,
-}
-
-impl Problem {
-    pub(super) fn new(text: &str, refusal: Refusal) -> Self {
-        Self { line: line(text, &refusal.at), why: refusal.why }
-    }
-}
-
-impl Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.why)
-    }
-}
-
-/// The same with its place in bytes.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) at: Range<usize>,
-    pub(super) why: String,
-}
-
-pub(super) fn refuse(at: Range<usize>, why: &str) -> Refusal {
-    Refusal { at, why: why.to_owned() }
-}
-
-pub(super) fn line(text: &str, at: &Range<usize>) -> usize {
-    text.get(..at.start).unwrap_or_default().matches('\n').count() + 1
 }

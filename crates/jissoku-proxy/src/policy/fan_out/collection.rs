@@ -86,7 +86,7 @@ impl Collection {
         let is_too_large = response.body.len() + bytes.len() > plan.part_size_max
             || self.held + bytes.len() > plan.answer_size_max;
         if is_too_large {
-            self.end(part, PartResult::Error(PartError::ResponseBodySize), now_ns);
+            self.end(part, PartResult::Error(PartError::RESPONSE_BODY_SIZE), now_ns);
             return Effect::Cancel;
         }
         response.body.extend_from_slice(bytes);
@@ -102,7 +102,7 @@ impl Collection {
         let response = std::mem::take(response);
         self.held -= response.body.len();
         let result = match response.status {
-            0 => PartResult::Error(PartError::ProtocolError),
+            0 => PartResult::Error(PartError::PROTOCOL_ERROR),
             _ => PartResult::Response(response),
         };
         self.end(part, result, now_ns);
@@ -138,7 +138,7 @@ impl Collection {
                 Some(State::Waiting) => {}
                 Some(State::Ended { .. }) | None => continue,
             }
-            self.end(part, PartResult::Error(PartError::ResponseTimeout), now_ns);
+            self.end(part, PartResult::Error(PartError::RESPONSE_TIMEOUT), now_ns);
         }
         Some(late)
     }
@@ -223,9 +223,10 @@ impl Collection {
                 Some((PartResult::Response(_), _)) | None => None,
             })
         };
-        if errors().any(|error| error.status() == 504) {
+        let timeouts = [PartError::CONNECTION_TIMEOUT, PartError::RESPONSE_TIMEOUT];
+        if errors().any(|error| timeouts.contains(&error)) {
             504
-        } else if errors().any(|error| error == PartError::Shortage) {
+        } else if errors().any(|error| error == PartError::SHORTAGE) {
             503
         } else {
             502

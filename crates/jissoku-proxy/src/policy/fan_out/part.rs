@@ -20,59 +20,44 @@ pub struct PartResponse {
     pub body: Vec<u8>,
 }
 
-/// Why there is no response, by its error type of RFC 9209 section 2.3.
+/// Why there is no response: an error type of RFC 9209 section 2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartError {
-    /// No server of the upstream is available.
-    DestinationUnavailable,
-    /// A server refused the connection.
-    ConnectionRefused,
-    /// No connection in time.
-    ConnectionTimeout,
-    /// The connection ended before the response.
-    ConnectionTerminated,
-    /// All servers and the queue are full.
-    ConnectionLimitReached,
-    /// This process lacks memory, descriptors or ports.
-    Shortage,
-    /// The response did not come in time.
-    ResponseTimeout,
-    /// The response ended before its end.
-    ResponseIncomplete,
-    /// The response's body is larger than the part may be.
-    ResponseBodySize,
-    /// The response is no HTTP.
-    ProtocolError,
-}
+pub struct PartError(&'static str);
 
 impl PartError {
-    /// The registered name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DestinationUnavailable => "destination_unavailable",
-            Self::ConnectionRefused => "connection_refused",
-            Self::ConnectionTimeout => "connection_timeout",
-            Self::ConnectionTerminated => "connection_terminated",
-            Self::ConnectionLimitReached => "connection_limit_reached",
-            Self::Shortage => "proxy_internal_error",
-            Self::ResponseTimeout => "http_response_timeout",
-            Self::ResponseIncomplete => "http_response_incomplete",
-            Self::ResponseBodySize => "http_response_body_size",
-            Self::ProtocolError => "http_protocol_error",
+    /// No connection in time.
+    pub const CONNECTION_TIMEOUT: Self = Self("connection_timeout");
+    /// This process lacks memory, descriptors or ports.
+    pub const SHORTAGE: Self = Self("proxy_internal_error");
+    /// The response did not come in time.
+    pub const RESPONSE_TIMEOUT: Self = Self("http_response_timeout");
+    /// The response ended before its end.
+    pub const RESPONSE_INCOMPLETE: Self = Self("http_response_incomplete");
+    /// The response's body is larger than the part may be.
+    pub const RESPONSE_BODY_SIZE: Self = Self("http_response_body_size");
+    /// The response is no HTTP.
+    pub const PROTOCOL_ERROR: Self = Self("http_protocol_error");
+
+    /// The error of a part whose exchange has ended with this one: the same, if it is of use to the
+    /// client.
+    pub fn of(error_type: &'static str) -> Self {
+        match error_type {
+            "destination_unavailable"
+            | "connection_refused"
+            | "connection_timeout"
+            | "connection_terminated"
+            | "connection_limit_reached"
+            | "proxy_internal_error"
+            | "http_response_timeout"
+            | "http_response_incomplete" => Self(error_type),
+            "connection_read_timeout" => Self::RESPONSE_TIMEOUT,
+            _ => Self::PROTOCOL_ERROR,
         }
     }
 
-    /// The status of a forwarded request that fails like this.
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::DestinationUnavailable | Self::ConnectionLimitReached | Self::Shortage => 503,
-            Self::ConnectionTimeout | Self::ResponseTimeout => 504,
-            Self::ConnectionRefused
-            | Self::ConnectionTerminated
-            | Self::ResponseIncomplete
-            | Self::ResponseBodySize
-            | Self::ProtocolError => 502,
-        }
+    /// The registered name.
+    pub const fn name(self) -> &'static str {
+        self.0
     }
 }
 

@@ -1,11 +1,9 @@
 //! What a gathering route asks for, and when its answer is good enough.
 
-use std::fmt;
-
 use super::template::PartTemplate;
 
 /// Parts of one request at most.
-const PARTS_MAX: usize = 64;
+pub const PARTS_MAX: usize = 64;
 
 /// Parts, times and bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,30 +52,6 @@ pub enum Quorum {
     Percent(u8),
 }
 
-/// Why a plan cannot work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlanError {
-    /// None, or more than `PARTS_MAX`.
-    PartCount(usize),
-    /// More successes than parts.
-    Quorum,
-    /// Two parts of one name.
-    Repeated(String),
-    /// A deadline of 0, or a soft deadline that is not before the deadline.
-    Deadline,
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PartCount(count) => write!(f, "{count} parts; a route gathers 1 to {PARTS_MAX}"),
-            Self::Quorum => f.write_str("the quorum is larger than the number of parts"),
-            Self::Repeated(id) => write!(f, "two parts are named {id:?}"),
-            Self::Deadline => f.write_str("the soft deadline must be before the deadline"),
-        }
-    }
-}
-
 impl Plan {
     /// The usual times and bounds for these parts.
     pub const fn new(parts: Vec<PartPlan>) -> Self {
@@ -94,28 +68,6 @@ impl Plan {
             form: Form::Json,
             shape: Shape::List,
         }
-    }
-
-    /// Checks what no single value shows.
-    ///
-    /// # Errors
-    ///
-    /// A plan that can never succeed, or whose parts cannot be distinguished.
-    pub fn check(&self) -> Result<(), PlanError> {
-        let is_late = self.soft_deadline_ns.is_some_and(|soft| soft >= self.deadline_ns);
-        if self.deadline_ns == 0 || is_late {
-            return Err(PlanError::Deadline);
-        }
-        let count = self.parts.len();
-        if count == 0 || count > PARTS_MAX {
-            return Err(PlanError::PartCount(count));
-        }
-        for (index, part) in self.parts.iter().enumerate() {
-            if self.parts.iter().take(index).any(|other| other.id == part.id) {
-                return Err(PlanError::Repeated(part.id.clone()));
-            }
-        }
-        if self.needed() > count { Err(PlanError::Quorum) } else { Ok(()) }
     }
 
     /// Successes that are good enough.

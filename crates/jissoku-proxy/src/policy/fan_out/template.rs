@@ -1,8 +1,8 @@
 //! Where a part's request goes: `app:/users/{id}`, an upstream and a path with the route's variables.
 
-use std::fmt;
-
 use crate::policy::routes::{Captures, PathPattern};
+
+const FORM: &str = "a part is an upstream and a path, as in \"app:/users/{id}\"";
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,57 +18,32 @@ enum Piece {
     Variable(usize),
 }
 
-/// Why a text is no template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplateError {
-    /// It is not of the form `upstream:/path`.
-    Form,
-    /// A byte that no target has, or a path that would be refused.
-    Path,
-    /// A variable that the route's path does not have.
-    Unknown(String),
-    /// A variable behind `?`, where a client could add parameters by it.
-    InQuery,
-}
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form => {
-                f.write_str("a part is an upstream and a path, as in \"app:/users/{id}\"")
-            }
-            Self::Path => f.write_str("the part's path has a byte or segment that is refused"),
-            Self::Unknown(name) => write!(f, "the route's path has no variable {{{name}}}"),
-            Self::InQuery => f.write_str("variables are for the path, not for the query"),
-        }
-    }
-}
-
 impl PartTemplate {
     /// Parses a template for a route with this path.
     ///
     /// # Errors
     ///
     /// What cannot become a request target.
-    pub fn parse(text: &str, route: &PathPattern) -> Result<Self, TemplateError> {
-        let (upstream, target) = text.split_once(':').ok_or(TemplateError::Form)?;
+    pub fn parse(text: &str, route: &PathPattern) -> Result<Self, String> {
+        let (upstream, target) = text.split_once(':').ok_or(FORM)?;
         if upstream.is_empty() || !target.starts_with('/') {
-            return Err(TemplateError::Form);
+            return Err(FORM.to_owned());
         }
         let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
         let mut pieces = Vec::new();
         let mut rest = path;
         while let Some((text, tail)) = rest.split_once('{') {
-            let (name, tail) = tail.split_once('}').ok_or(TemplateError::Form)?;
+            let (name, tail) = tail.split_once('}').ok_or(FORM)?;
             let index = route.variables().position(|known| known == name);
-            let index = index.ok_or_else(|| TemplateError::Unknown(name.to_owned()))?;
+            let index =
+                index.ok_or_else(|| format!("the route's path has no variable {{{name}}}"))?;
             pieces.extend([Piece::Text(text.to_owned()), Piece::Variable(index)]);
             rest = tail;
         }
         let mut end = rest.to_owned();
         if let Some(query) = query {
             if query.contains(['{', '}']) {
-                return Err(TemplateError::InQuery);
+                return Err("variables are for the path, not for the query".to_owned());
             }
             end.push('?');
             end.push_str(query);
@@ -80,7 +55,7 @@ impl PartTemplate {
     }
 
     /// A variable can stand for any segment without hazards: `x` is one of them.
-    fn check(&self) -> Result<(), TemplateError> {
+    fn check(&self) -> Result<(), String> {
         let example: String = self
             .pieces
             .iter()
@@ -93,7 +68,8 @@ impl PartTemplate {
         let is_target = example.bytes().all(|byte| byte > 0x20 && byte != 0x7f && byte != b'#');
         let is_path = crate::policy::routes::ambiguity_of(path.as_bytes()).is_none()
             && !path.contains(['{', '}']);
-        if is_target && is_path { Ok(()) } else { Err(TemplateError::Path) }
+        let why = "the part's path has a byte or segment that is refused";
+        if is_target && is_path { Ok(()) } else { Err(why.to_owned()) }
     }
 
     /// The upstream's name.

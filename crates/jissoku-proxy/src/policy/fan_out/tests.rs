@@ -42,31 +42,20 @@ fn a_template_takes_the_variables_of_the_route_and_nothing_from_a_client_besides
     assert_eq!(target, b"/u/a%20b/of/ann?full=1");
     let joined = PartTemplate::parse("app:/u/.{id}", &route).unwrap();
     assert_eq!(joined.target(b"/a/.", &captured("/a/.")), None);
-    for (text, error) in [
-        ("app", TemplateError::Form),
-        (":/a", TemplateError::Form),
-        ("app:a", TemplateError::Form),
-        ("app:/{id", TemplateError::Form),
-        ("app:/{name}", TemplateError::Unknown("name".to_owned())),
-        ("app:/a?b={id}", TemplateError::InQuery),
-        ("app:/a b", TemplateError::Path),
-        ("app:/../a", TemplateError::Path),
-        ("app:/a}", TemplateError::Path),
+    for (text, expected) in [
+        ("app", "an upstream and a path"),
+        (":/a", "an upstream and a path"),
+        ("app:a", "an upstream and a path"),
+        ("app:/{id", "an upstream and a path"),
+        ("app:/{name}", "no variable {name}"),
+        ("app:/a?b={id}", "not for the query"),
+        ("app:/a b", "a byte or segment"),
+        ("app:/../a", "a byte or segment"),
+        ("app:/a}", "a byte or segment"),
     ] {
-        assert_eq!(PartTemplate::parse(text, &route), Err(error), "{text}");
+        let why = PartTemplate::parse(text, &route).unwrap_err();
+        assert!(why.contains(expected), "{text}: {why}");
     }
-}
-
-#[test]
-fn a_plan_that_cannot_succeed_is_refused() {
-    let good = plan(&["a", "b"]);
-    assert_eq!(good.check(), Ok(()));
-    assert_eq!(plan(&[]).check(), Err(PlanError::PartCount(0)));
-    assert_eq!(plan(&["a", "a"]).check(), Err(PlanError::Repeated("a".to_owned())));
-    assert_eq!(Plan { quorum: Quorum::Count(3), ..good.clone() }.check(), Err(PlanError::Quorum));
-    let soft = Plan { soft_deadline_ns: Some(good.deadline_ns), ..good.clone() };
-    assert_eq!(soft.check(), Err(PlanError::Deadline));
-    assert_eq!(Plan { quorum: Quorum::Percent(51), ..good }.needed(), 2);
 }
 
 #[test]
@@ -80,7 +69,7 @@ fn parts_of_one_upstream_run_no_more_at_once_than_permitted() {
     let mut collection = Collection::new(&plan, 0);
     let begun: Vec<_> = std::iter::from_fn(|| collection.begin_next(&plan)).collect();
     assert_eq!(begun, [0, 1, 2]);
-    collection.on_failure(0, PartError::ConnectionRefused, 0);
+    collection.on_failure(0, PartError::of("connection_refused"), 0);
     assert_eq!(collection.begin_next(&plan), Some(3));
 }
 
@@ -135,18 +124,18 @@ fn a_required_part_the_quorum_and_partial_answers_decide_the_status() {
         collection.on_failure(1, error, 0);
         collection.status(plan)
     };
-    assert_eq!(with(&plan, PartError::ConnectionRefused), 200);
+    assert_eq!(with(&plan, PartError::of("connection_refused")), 200);
     plan.quorum = Quorum::Percent(95);
-    assert_eq!(with(&plan, PartError::ConnectionRefused), 502);
-    assert_eq!(with(&plan, PartError::ConnectionTimeout), 504);
-    assert_eq!(with(&plan, PartError::ConnectionLimitReached), 502);
-    assert_eq!(with(&plan, PartError::Shortage), 503);
+    assert_eq!(with(&plan, PartError::of("connection_refused")), 502);
+    assert_eq!(with(&plan, PartError::CONNECTION_TIMEOUT), 504);
+    assert_eq!(with(&plan, PartError::of("connection_limit_reached")), 502);
+    assert_eq!(with(&plan, PartError::SHORTAGE), 503);
     plan.quorum = Quorum::Count(1);
     plan.parts[1].is_required = true;
-    assert_eq!(with(&plan, PartError::ConnectionRefused), 502);
+    assert_eq!(with(&plan, PartError::of("connection_refused")), 502);
     plan.parts[1].is_required = false;
     plan.refuses_partial = true;
-    assert_eq!(with(&plan, PartError::ConnectionRefused), 502);
+    assert_eq!(with(&plan, PartError::of("connection_refused")), 502);
 }
 
 #[test]
@@ -162,7 +151,7 @@ fn bodies_are_bounded_by_part_and_by_answer_and_freed_when_written() {
     assert_eq!(collection.on_body(&plan, 2, &[0; 5], 0), Effect::Continues);
     assert_eq!(collection.on_body(&plan, 2, &[0; 1], 0), Effect::Cancel);
     assert_eq!(collection.held(), 0);
-    let error = PartResult::Error(PartError::ResponseBodySize);
+    let error = PartResult::Error(PartError::RESPONSE_BODY_SIZE);
     assert_eq!(collection.result(2), Some((&error, 0)));
 }
 
@@ -174,7 +163,7 @@ fn no_part_can_write_the_result_of_another() {
     {
         let mut collection = started(&plan);
         answer(&plan, &mut collection, 0, body, 0);
-        collection.on_failure(1, PartError::ConnectionRefused, 0);
+        collection.on_failure(1, PartError::of("connection_refused"), 0);
         let text = compose_json(&plan, &collection, Shape::List, 0);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["parts"].as_array().unwrap().len(), 2, "{text}");
@@ -258,7 +247,7 @@ proptest! {
                     (part, collection.on_body(&plan, part, &b"12345678"[..size], now))
                 }
                 Event::End(part) => (part, collection.on_end(part, now)),
-                Event::Fail(part) => (part, collection.on_failure(part, PartError::ProtocolError, now)),
+                Event::Fail(part) => (part, collection.on_failure(part, PartError::PROTOCOL_ERROR, now)),
                 Event::Wait(ms) => { now += ms * MS; (0, Effect::Continues) }
             };
             ended[part] += u32::from(matches!(effect, Effect::Ended | Effect::Cancel));

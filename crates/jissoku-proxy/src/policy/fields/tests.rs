@@ -69,6 +69,25 @@ fn later_rules_replace_what_earlier_ones_set() {
 }
 
 #[test]
+fn lines_without_variables_are_the_same_for_each_request() {
+    for (texts, expected) in [
+        (&["A: 1", "+A: 2", "-B"][..], Some("A: 1\r\nA: 2\r\n")),
+        (&[], Some("")),
+        (&["-B"], Some("")),
+        (&["A: {path}"], None),
+        (&["A: 1", "B: {path}"], None),
+        (&["A: {path}", "A: {{path}}"], Some("A: {path}\r\n")),
+        (&["A: {path}", "-a"], Some("")),
+    ] {
+        let rules = rules(texts).unwrap();
+        assert_eq!(rules.constant(), expected, "{texts:?}");
+        if let Some(expected) = expected {
+            assert_eq!(lines(&rules, REQUEST, None).unwrap(), expected.as_bytes(), "{texts:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     for (text, why) in [
         ("", "write \"Name: value\""),

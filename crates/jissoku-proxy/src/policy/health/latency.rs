@@ -10,7 +10,6 @@ const TICK_BITS: u32 = 16;
 /// A smaller latency counts as this one: 0 is unknown.
 const LEAST_NS: u64 = 1000;
 
-/// A latency.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Latency {
     /// In nanoseconds; 0 if there was no request.

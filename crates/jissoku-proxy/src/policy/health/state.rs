@@ -3,7 +3,7 @@
 //! Each word changes by itself and consistently; between two of them no order is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 use super::latency::Latency;
 use super::passive::{Ejection, Passive};
@@ -22,8 +22,31 @@ pub struct ServerState {
     latency: AtomicU64,
     in_flight: AtomicU32,
     is_probed_dead: AtomicBool,
-    /// Whether the last report says that it is not used.
-    is_reported_unused: AtomicBool,
+    /// Whether its requests fail although it serves: too few others are left to eject it.
+    is_failing: AtomicBool,
+    /// The [`Use`] that was reported last.
+    reported_use: AtomicU8,
+}
+
+/// How a server is used, for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// As usual.
+    Normal,
+    /// As usual, although its requests fail: too few others are left to eject it.
+    Failing,
+    /// It is ejected, or its checks fail.
+    Not,
+}
+
+impl Use {
+    const fn unpack(number: u8) -> Self {
+        match number {
+            0 => Self::Normal,
+            1 => Self::Failing,
+            _ => Self::Not,
+        }
+    }
 }
 
 /// What a request's end says about its server.
@@ -60,7 +83,8 @@ impl Default for ServerState {
             latency: AtomicU64::new(Latency::default().pack()),
             in_flight: AtomicU32::new(0),
             is_probed_dead: AtomicBool::new(false),
-            is_reported_unused: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
+            reported_use: AtomicU8::new(Use::Normal as u8),
         }
     }
 }
@@ -129,7 +153,8 @@ impl ServerState {
 
     /// Notes the result of a request. `proves`: it was sent although the server was ejected, so a
     /// success ends the ejection. `may_eject`: fewer than the permitted share are ejected. Returns
-    /// whether the server was ejected, or its ejection prolonged or ended.
+    /// whether the server was ejected, or its ejection prolonged or ended; or its requests begin or cease
+    /// to fail while it serves.
     pub(crate) fn note(
         &self,
         outcome: Outcome,
@@ -146,9 +171,11 @@ impl ServerState {
         let before = self.window.fetch_update(Relaxed, Relaxed, count).unwrap_or_default();
         let window = Window::unpack(before).counted(is_failure, now_ns);
         let is_refusing = outcome == Outcome::Refused;
+        let is_unhealthy = window.is_unhealthy(policy.failures);
         let changed = self.update(|passive| match (passive.ejection, is_failure) {
-            (Ejection::Serving, true) => (window.is_unhealthy(policy.failures) && may_eject())
-                .then(|| passive.ejected(now_ns, policy, is_refusing)),
+            (Ejection::Serving, true) => {
+                (is_unhealthy && may_eject()).then(|| passive.ejected(now_ns, policy, is_refusing))
+            }
             (Ejection::Trial, true) if proves => Some(passive.ejected(now_ns, policy, is_refusing)),
             (Ejection::Trial | Ejection::Ejected, false) if proves => {
                 Some(passive.returned(now_ns))
@@ -158,8 +185,20 @@ impl ServerState {
         if changed.is_some() {
             // What led here is spent: the next ejection needs failures of its own.
             self.window.store(Window::default().pack(), Relaxed);
+            self.is_failing.store(false, Relaxed);
+            return true;
         }
-        changed.is_some()
+        let was_failing = self.is_failing.load(Relaxed);
+        let is_failing = if is_failure {
+            let fails = (is_unhealthy || is_refusing) && self.is_used() && !may_eject();
+            was_failing || fails
+        } else {
+            was_failing && is_unhealthy
+        };
+        if is_failing != was_failing {
+            self.is_failing.store(is_failing, Relaxed);
+        }
+        is_failing != was_failing
     }
 
     /// Publishes the state of the probes. A passing probe ends no passive ejection: the path that
@@ -181,16 +220,28 @@ impl ServerState {
         !self.is_probed_dead() && self.passive().ejection == Ejection::Serving
     }
 
-    /// Whether the last report does not say whether it is used.
-    pub fn has_unreported_change(&self) -> bool {
-        self.is_reported_unused.load(Relaxed) == self.is_used()
+    /// How it is used.
+    pub fn present_use(&self) -> Use {
+        if !self.is_used() {
+            Use::Not
+        } else if self.is_failing.load(Relaxed) {
+            Use::Failing
+        } else {
+            Use::Normal
+        }
     }
 
-    /// Whether it is used, to be reported; `None` if another worker was faster.
-    pub fn take_change(&self) -> Option<bool> {
-        let is_used = self.is_used();
-        let was_unused = self.is_reported_unused.swap(!is_used, Relaxed);
-        (was_unused == is_used).then_some(is_used)
+    /// Whether the last report says something else about how it is used.
+    pub fn has_unreported_change(&self) -> bool {
+        Use::unpack(self.reported_use.load(Relaxed)) != self.present_use()
+    }
+
+    /// How it was used as of the last report, and how it is used, to be reported now; `None` if another
+    /// worker was faster.
+    pub fn take_change(&self) -> Option<(Use, Use)> {
+        let present = self.present_use();
+        let before = Use::unpack(self.reported_use.swap(present as u8, Relaxed));
+        (before != present).then_some((before, present))
     }
 
     /// Lets the weight grow from now on.

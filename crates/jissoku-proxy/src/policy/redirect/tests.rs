@@ -53,7 +53,7 @@ fn a_location_has_the_parts_of_the_request() {
     }
     let mut fields = FieldRules::default();
     fields.add("Cache-Control: max-age=60", Side::Response, &[]).unwrap();
-    let redirect = parse("/x").unwrap().with_fields(fields);
+    let redirect = Redirect { fields, ..parse("/x").unwrap() };
     assert_eq!(location(&redirect, b"/", b"h").unwrap(), b"/x");
 }
 

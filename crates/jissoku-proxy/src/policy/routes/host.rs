@@ -1,6 +1,6 @@
 //! Patterns for hosts: a name, `*.name` for all names below it, each with or without a port.
 
-use super::path::PatternError;
+const FORM: &str = "a host is a name, `*.name` or an address, with or without a port";
 
 /// A host that a route is for. Compared without regard to case and to a final dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,16 +17,16 @@ impl HostPattern {
     /// # Errors
     ///
     /// An empty name, a `*` elsewhere, a port that is not a number, or a byte that no host has.
-    pub fn parse(text: &str) -> Result<Self, PatternError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (name, port) = split_port(text.as_bytes());
-        let port = port.map(|digits| parse_port(digits).ok_or(PatternError::Host)).transpose()?;
+        let port = port.map(|digits| parse_port(digits).ok_or(FORM)).transpose()?;
         let (name, includes_subdomains_only) =
             name.strip_prefix(b"*.").map_or((name, false), |rest| (rest, true));
         let name = name.strip_suffix(b".").unwrap_or(name);
         let is_host_byte =
             |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~[]:".contains(byte) || *byte >= 0x80;
         if name.is_empty() || !name.iter().all(is_host_byte) {
-            return Err(PatternError::Host);
+            return Err(FORM.to_owned());
         }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         Ok(Self { name, includes_subdomains_only, port })

@@ -1,6 +1,5 @@
 //! Patterns for paths: literal segments, `{name}` for one segment, `**` at the end for all below.
 
-use std::fmt;
 use std::ops::Range;
 
 use jissoku_http::percent;
@@ -9,6 +8,8 @@ use super::ambiguous_path;
 
 /// Variables that one pattern may have: their places are kept without an allocation.
 pub const PATH_VARIABLES_MAX: usize = 8;
+
+const WILDCARD: &str = "`*` is for the end of a path only, as `/**`";
 
 /// A path that a route is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +54,15 @@ impl PathPattern {
     ///
     /// # Errors
     ///
-    /// What a pattern cannot mean, or no request path can be.
-    pub fn parse(text: &str) -> Result<Self, PatternError> {
-        let path = text.strip_prefix('/').ok_or(PatternError::NotAbsolute)?;
+    /// What a pattern cannot mean, or no request path can be, in one sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let path = text.strip_prefix('/').ok_or("a path begins with a slash")?;
         if text.contains('?') {
-            return Err(PatternError::Query);
+            return Err("routes are chosen by path, not by query: remove `?`".to_owned());
         }
         let (path, is_prefix) = match path.strip_suffix("**") {
             Some("") => return Ok(Self::all()),
-            Some(rest) => (rest.strip_suffix('/').ok_or(PatternError::Wildcard)?, true),
+            Some(rest) => (rest.strip_suffix('/').ok_or(WILDCARD)?, true),
             None => (path, false),
         };
         let pieces: Vec<&str> = path.split('/').collect();
@@ -69,7 +70,7 @@ impl PathPattern {
         for (index, piece) in pieces.iter().enumerate() {
             // `/a/` ends with an empty segment: a path of its own.
             if piece.is_empty() && (is_prefix || index + 1 < pieces.len()) {
-                return Err(PatternError::EmptySegment);
+                return Err("the path has an empty segment (`//`)".to_owned());
             }
             pattern.segments.push(pattern.segment(piece)?);
         }
@@ -77,12 +78,12 @@ impl PathPattern {
     }
 
     /// The pattern `/**`.
-    pub(super) const fn all() -> Self {
+    pub const fn all() -> Self {
         Self { segments: Vec::new(), is_prefix: true }
     }
 
     /// The pattern `prefix/**`.
-    pub(super) fn below(prefix: &str) -> Result<Self, PatternError> {
+    pub(super) fn below(prefix: &str) -> Result<Self, String> {
         Self::parse(&format!("{prefix}/**"))
     }
 
@@ -91,29 +92,30 @@ impl PathPattern {
         self.segments.starts_with(&start.segments)
     }
 
-    fn segment(&self, piece: &str) -> Result<Segment, PatternError> {
+    fn segment(&self, piece: &str) -> Result<Segment, String> {
         if let Some(name) = piece.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             if name.is_empty() || !name.bytes().all(is_word) {
-                return Err(PatternError::VariableName);
+                let why = "a variable's name has letters, digits and `_`, as in `{id}`";
+                return Err(why.to_owned());
             }
             if self.variables().any(|known| known == name) {
-                return Err(PatternError::RepeatedVariable);
+                return Err("two variables have the same name".to_owned());
             }
             if self.variables().count() == PATH_VARIABLES_MAX {
-                return Err(PatternError::TooManyVariables);
+                return Err("a path has at most 8 variables".to_owned());
             }
             return Ok(Segment::Variable(name.to_owned()));
         }
         if piece.contains('*') {
-            return Err(PatternError::Wildcard);
+            return Err(WILDCARD.to_owned());
         }
         if piece.contains(['{', '}']) {
-            return Err(PatternError::PartialVariable);
+            return Err("a variable is a whole segment, as in `/home/{id}`".to_owned());
         }
         ambiguous_path::of_path(format!("/{piece}").as_bytes()).map_or_else(
             || Ok(Segment::Literal(percent::decoded(piece.as_bytes()).collect())),
-            |ambiguity| Err(PatternError::AmbiguousPath(ambiguity)),
+            |ambiguity| Err(ambiguity.to_string()),
         )
     }
 
@@ -181,50 +183,5 @@ impl PathPattern {
                 (Segment::Variable(_), Segment::Literal(theirs)) => !theirs.is_empty(),
                 (Segment::Variable(_), Segment::Variable(_)) => true,
             })
-    }
-}
-
-/// Why a text is no pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PatternError {
-    /// It does not begin with `/`.
-    NotAbsolute,
-    /// It has a `?`.
-    Query,
-    /// A `*` that is not the `/**` at the end.
-    Wildcard,
-    /// `//`.
-    EmptySegment,
-    /// A variable's name is not made of letters, digits and `_`.
-    VariableName,
-    /// Two variables of one name.
-    RepeatedVariable,
-    /// More than `PATH_VARIABLES_MAX`.
-    TooManyVariables,
-    /// A variable that is a part of a segment.
-    PartialVariable,
-    /// A path that is refused.
-    AmbiguousPath(ambiguous_path::AmbiguousPath),
-    /// It is not `host`, `*.host` or `host:port`.
-    Host,
-    /// It is not a method, or the list is empty.
-    Method,
-}
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAbsolute => "a path begins with a slash",
-            Self::Query => "routes are chosen by path, not by query: remove `?`",
-            Self::Wildcard => "`*` is for the end of a path only, as `/**`",
-            Self::EmptySegment => "the path has an empty segment (`//`)",
-            Self::VariableName => "a variable's name has letters, digits and `_`, as in `{id}`",
-            Self::RepeatedVariable => "two variables have the same name",
-            Self::TooManyVariables => "a path has at most 8 variables",
-            Self::PartialVariable => "a variable is a whole segment, as in `/home/{id}`",
-            Self::AmbiguousPath(ambiguity) => return ambiguity.fmt(f),
-            Self::Host => "a host is a name, `*.name` or an address, with or without a port",
-            Self::Method => "methods are a list of names, such as [\"GET\", \"POST\"]",
-        })
     }
 }

@@ -4,10 +4,10 @@
 //! (`readings.rs`) as one that is not below the prefix, or as one that belongs to another route here,
 //! the path is refused.
 
-use std::fmt;
-
 use super::ambiguous_path::{Form, form};
-use super::path::{PathPattern, PatternError};
+use super::path::PathPattern;
+
+const FORM: &str = "it is a path without a final slash, such as \"/api\"";
 
 /// What is changed of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,27 +18,6 @@ pub struct Rewrite {
     prefix: String,
     /// Paths below `prefix`.
     below: PathPattern,
-}
-
-/// Why a path cannot be changed in this way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RewriteError {
-    /// What is to be removed is not how the route's path begins.
-    OtherPath,
-    /// It is no plain path.
-    Path,
-    /// What is to be added is no plain path.
-    Pattern(PatternError),
-}
-
-impl fmt::Display for RewriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherPath => f.write_str("the path of the route does not begin with it"),
-            Self::Path => f.write_str("it is a path without a final slash, such as \"/api\""),
-            Self::Pattern(error) => error.fmt(f),
-        }
-    }
 }
 
 impl Rewrite {
@@ -52,11 +31,11 @@ impl Rewrite {
     /// # Errors
     ///
     /// It is no path, or the route is for others.
-    pub fn without(self, prefix: &str, route: &PathPattern) -> Result<Self, RewriteError> {
+    pub fn without(self, prefix: &str, route: &PathPattern) -> Result<Self, String> {
         let below = checked(prefix)?;
         let cut = below.depth();
         if !route.begins_with(&below) {
-            return Err(RewriteError::OtherPath);
+            return Err("the path of the route does not begin with it".to_owned());
         }
         Ok(Self { cut, ..self })
     }
@@ -66,11 +45,11 @@ impl Rewrite {
     /// # Errors
     ///
     /// It is no path that a server reads in one way only.
-    pub fn with_prefix(self, prefix: &str) -> Result<Self, RewriteError> {
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, String> {
         let below = checked(prefix)?;
         let is_plain = form(prefix.as_bytes()) == Ok(Form::Plain) && !prefix.contains('{');
         if !is_plain {
-            return Err(RewriteError::Path);
+            return Err(FORM.to_owned());
         }
         Ok(Self { prefix: prefix.to_owned(), below, ..self })
     }
@@ -114,11 +93,11 @@ impl Default for Rewrite {
 }
 
 /// The paths below `prefix`, which is one itself.
-fn checked(prefix: &str) -> Result<PathPattern, RewriteError> {
+fn checked(prefix: &str) -> Result<PathPattern, String> {
     if prefix.len() < 2 || prefix.ends_with('/') {
-        return Err(RewriteError::Path);
+        return Err(FORM.to_owned());
     }
-    PathPattern::below(prefix).map_err(RewriteError::Pattern)
+    PathPattern::below(prefix)
 }
 
 /// Where the first `count` segments of a path end.

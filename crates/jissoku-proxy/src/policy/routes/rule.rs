@@ -2,21 +2,26 @@
 
 use std::fmt;
 
+use jissoku_http::is_whole_token;
+
 use super::host::HostPattern;
-use super::path::{Captures, PathPattern, PatternError};
+use super::path::{Captures, PathPattern};
 use super::rewrite::Rewrite;
 
 /// Host, methods and path of a route; an absent host or no methods: all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    host: Option<HostPattern>,
-    methods: Vec<String>,
-    path: PathPattern,
-    encoded: Encoded,
+    /// The host, if it is for one.
+    pub host: Option<HostPattern>,
+    pub(super) methods: Vec<String>,
+    /// The path.
+    pub path: PathPattern,
+    /// What becomes of paths that have several readings.
+    pub encoded: Encoded,
     /// Whether it is for clients that use TLS, or for those that do not; else for all.
-    is_secure: Option<bool>,
+    pub is_secure: Option<bool>,
     /// What servers get another path by, if they do.
-    rewrite: Option<Rewrite>,
+    pub rewrite: Option<Rewrite>,
 }
 
 /// What becomes of a path that another server may read differently.
@@ -64,58 +69,20 @@ impl Rule {
         Self { host: None, methods: Vec::new(), path, encoded, is_secure: None, rewrite: None }
     }
 
-    /// The same for one host.
-    #[must_use]
-    pub fn with_host(mut self, host: HostPattern) -> Self {
-        self.host = Some(host);
-        self
-    }
-
-    /// The same with another treatment of paths that have several readings.
-    #[must_use]
-    pub fn with_encoded(self, encoded: Encoded) -> Self {
-        Self { encoded, ..self }
-    }
-
-    /// What becomes of paths that have several readings.
-    pub const fn encoded(&self) -> Encoded {
-        self.encoded
-    }
-
-    /// The same for clients that use TLS, or for those that do not.
-    #[must_use]
-    pub fn with_scheme(self, is_secure: Option<bool>) -> Self {
-        Self { is_secure, ..self }
-    }
-
-    /// The same with another path for servers.
-    #[must_use]
-    pub fn with_rewrite(self, rewrite: Option<Rewrite>) -> Self {
-        Self { rewrite, ..self }
-    }
-
-    /// What servers get another path by, if they do.
-    pub const fn rewrite(&self) -> Option<&Rewrite> {
-        self.rewrite.as_ref()
-    }
-
-    /// The same for these methods. GET includes HEAD (RFC 9110 section 9.3.2).
+    /// It is for these methods alone. GET includes HEAD (RFC 9110 section 9.3.2).
     ///
     /// # Errors
     ///
     /// No methods, or a name that is not a token (RFC 9110 section 5.6.2).
-    pub fn with_methods(mut self, methods: Vec<String>) -> Result<Self, PatternError> {
-        let is_token =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        let is_method = |name: &String| !name.is_empty() && name.bytes().all(is_token);
-        if methods.is_empty() || !methods.iter().all(is_method) {
-            return Err(PatternError::Method);
+    pub fn set_methods(&mut self, methods: Vec<String>) -> Result<(), String> {
+        if methods.is_empty() || !methods.iter().all(|name| is_whole_token(name.as_bytes())) {
+            return Err("methods are a list of names, such as [\"GET\", \"POST\"]".to_owned());
         }
         self.methods = methods;
         if self.takes(b"GET") && !self.takes(b"HEAD") {
             self.methods.push("HEAD".to_owned());
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Whether it is for the same hosts, methods and paths.
@@ -127,11 +94,6 @@ impl Rule {
     /// The methods of the rule; none if it is for all.
     pub fn methods(&self) -> impl Iterator<Item = &str> {
         self.methods.iter().map(String::as_str)
-    }
-
-    /// The path of the rule.
-    pub const fn path(&self) -> &PathPattern {
-        &self.path
     }
 
     pub(super) fn compare(&self, subject: &Subject<'_>) -> Result<Captures, Mismatch> {
@@ -151,14 +113,10 @@ impl Rule {
         self.methods.is_empty() || self.methods.iter().any(|name| name.as_bytes() == method)
     }
 
-    pub(super) fn with_path(self, path: PathPattern) -> Self {
-        Self { path, ..self }
-    }
-
     /// The same for each scheme that it is for.
     pub(super) fn of_each_scheme(&self) -> Vec<Self> {
         let schemes = self.is_secure.map_or_else(|| vec![false, true], |wanted| vec![wanted]);
-        schemes.into_iter().map(|it| self.clone().with_scheme(Some(it))).collect()
+        schemes.into_iter().map(|it| Self { is_secure: Some(it), ..self.clone() }).collect()
     }
 
     /// Whether every host and path that fit `other` fit this rule.

@@ -7,11 +7,13 @@ fn rule(path: &str) -> Rule {
 }
 
 fn for_host(path: &str, host: &str) -> Rule {
-    rule(path).with_host(HostPattern::parse(host).unwrap())
+    Rule { host: Some(HostPattern::parse(host).unwrap()), ..rule(path) }
 }
 
 fn for_methods(path: &str, methods: &[&str]) -> Rule {
-    rule(path).with_methods(methods.iter().map(ToString::to_string).collect()).unwrap()
+    let mut rule = rule(path);
+    rule.set_methods(methods.iter().map(ToString::to_string).collect()).unwrap();
+    rule
 }
 
 fn get(path: &str) -> Subject<'_> {
@@ -106,7 +108,7 @@ fn a_path_is_refused_if_a_reading_of_it_belongs_to_another_route() {
 #[test]
 fn what_no_path_has_is_refused_whatever_the_routes() {
     for encoded in [Encoded::Safe, Encoded::Pass, Encoded::Refuse, Encoded::Decode] {
-        let routes = Routes::new(vec![rule("/**").with_encoded(encoded)]).unwrap();
+        let routes = Routes::new(vec![Rule { encoded, ..rule("/**") }]).unwrap();
         for (path, ambiguity) in [
             ("/a#x", AmbiguousPath::InvalidByte),
             ("/a\tb", AmbiguousPath::InvalidByte),
@@ -125,8 +127,8 @@ fn what_no_path_has_is_refused_whatever_the_routes() {
 #[test]
 fn a_route_passes_refuses_or_decodes_what_has_several_readings() {
     let found = |encoded: Encoded, path: &str| {
-        let projects = rule("/projects/{id}").with_encoded(encoded);
-        let deep = rule("/deep/**").with_encoded(encoded);
+        let projects = Rule { encoded, ..rule("/projects/{id}") };
+        let deep = Rule { encoded, ..rule("/deep/**") };
         Routes::new(vec![projects, deep, rule("/**")]).unwrap().find(&get(path))
     };
     let other = Decision::Refuse(AmbiguousPath::OtherRoute);
@@ -183,7 +185,7 @@ fn hosts_are_compared_without_case_final_dot_and_unless_given_port() {
         assert_eq!(found, fits, "{pattern} {host}");
     }
     for bad in ["", "*", "*.", "a.*", "a:b", "a b", "a/"] {
-        assert_eq!(HostPattern::parse(bad), Err(PatternError::Host), "{bad}");
+        assert!(HostPattern::parse(bad).is_err(), "{bad}");
     }
 }
 
@@ -221,24 +223,25 @@ fn the_reason_of_each_earlier_rule_is_given() {
 
 #[test]
 fn patterns_without_a_meaning_are_refused() {
-    for (text, error) in [
-        ("api", PatternError::NotAbsolute),
-        ("/a?b", PatternError::Query),
-        ("/a/*", PatternError::Wildcard),
-        ("/a**", PatternError::Wildcard),
-        ("/**/b", PatternError::Wildcard),
-        ("/a//b", PatternError::EmptySegment),
-        ("/a//**", PatternError::EmptySegment),
-        ("//", PatternError::EmptySegment),
-        ("/{}", PatternError::VariableName),
-        ("/{a}/{a}", PatternError::RepeatedVariable),
-        ("/x{a}", PatternError::PartialVariable),
-        ("/{a}{b}", PatternError::VariableName),
-        ("/a/../b", PatternError::AmbiguousPath(AmbiguousPath::DotSegment)),
-        ("/a%2Fb", PatternError::AmbiguousPath(AmbiguousPath::EncodedDelimiter)),
-        ("/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", PatternError::TooManyVariables),
+    for (text, expected) in [
+        ("api", "begins with a slash"),
+        ("/a?b", "not by query"),
+        ("/a/*", "for the end of a path"),
+        ("/a**", "for the end of a path"),
+        ("/**/b", "for the end of a path"),
+        ("/a//b", "an empty segment"),
+        ("/a//**", "an empty segment"),
+        ("//", "an empty segment"),
+        ("/{}", "a variable's name"),
+        ("/{a}/{a}", "the same name"),
+        ("/x{a}", "a whole segment"),
+        ("/{a}{b}", "a variable's name"),
+        ("/a/../b", "a segment `.`"),
+        ("/a%2Fb", "an encoded dot"),
+        ("/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", "at most 8 variables"),
     ] {
-        assert_eq!(PathPattern::parse(text), Err(error), "{text}");
+        let why = PathPattern::parse(text).unwrap_err();
+        assert!(why.contains(expected), "{text}: {why}");
     }
 }
 
@@ -261,7 +264,7 @@ fn a_rule_behind_a_larger_one_is_unreachable() {
         unreachable(vec![rule("/a"), rule("/a/"), rule("/a/{b}/**"), rule("/a/**")]),
         Unreachable { index: 3, by: 0 }
     );
-    let of = |is_secure| rule("/a/**").with_scheme(Some(is_secure));
+    let of = |is_secure| Rule { is_secure: Some(is_secure), ..rule("/a/**") };
     assert_eq!(
         unreachable(vec![of(true), of(false), rule("/a/b")]),
         Unreachable { index: 2, by: 0 }
@@ -356,9 +359,9 @@ fn fits(parts: &Parts, request: &(&str, &str, String), is_secure: bool) -> bool 
 
 fn rule_of((path, host, methods, scheme): &Parts) -> Rule {
     let rule = if methods.is_empty() { rule(path) } else { for_methods(path, methods) };
-    let rule = rule.with_scheme(*scheme);
+    let rule = Rule { is_secure: *scheme, ..rule };
     match host {
-        Some(host) => rule.with_host(HostPattern::parse(host).unwrap()),
+        Some(host) => Rule { host: Some(HostPattern::parse(host).unwrap()), ..rule },
         None => rule,
     }
 }
@@ -370,7 +373,7 @@ proptest! {
         is_secure: bool,
     ) {
         let rules: Vec<Rule> = all.iter().map(rule_of).collect();
-        let routes = Routes { rules };
+        let routes = Routes::of(rules);
         for request in world() {
             let subject = Subject {
                 method: request.0.as_bytes(),
@@ -457,16 +460,16 @@ fn rewriting(strip: Option<&str>, add: Option<&str>, encoded: Encoded) -> Routes
     if let Some(add) = add {
         rewrite = rewrite.with_prefix(add).unwrap();
     }
-    let rewriting = Rule::new(pattern).with_rewrite(Some(rewrite));
+    let rewriting = Rule { rewrite: Some(rewrite), ..Rule::new(pattern) };
     let rules = [rule("/api/admin/**"), rewriting, rule("/**")];
-    Routes::new(rules.into_iter().map(|rule| rule.with_encoded(encoded)).collect()).unwrap()
+    Routes::new(rules.into_iter().map(|rule| Rule { encoded, ..rule }).collect()).unwrap()
 }
 
 /// The path that a server gets, if the rewriting route takes the request.
 fn rewritten(routes: &Routes, path: &[u8]) -> Option<Vec<u8>> {
     let subject = Subject { method: b"GET", host: None, path, is_secure: false };
     let Decision::Take { index: 1, path: other, .. } = routes.find(&subject) else { return None };
-    let rewrite = routes.rules()[1].rewrite()?;
+    let rewrite = routes.rules()[1].rewrite.as_ref()?;
     Some(rewrite.path(other.as_deref().unwrap_or(path)))
 }
 
@@ -495,7 +498,7 @@ fn a_server_gets_another_path_with_its_encoding() {
     assert_eq!(rewrite.path(b"/t/one/x/y"), b"/x/y");
     assert_eq!(rewrite.cut_size(b"/t/one?x=/y/z"), 6);
     for other in ["/t/{user}", "/t/one", "/t/{tenant}/x/y", "/x"] {
-        assert_eq!(Rewrite::new().without(other, &route), Err(RewriteError::OtherPath), "{other}");
+        assert!(Rewrite::new().without(other, &route).unwrap_err().contains("begin with it"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{RunningServer, STOP_ACCEPTING_WAIT, ServerPhase};
 use crate::server::endpoints::Endpoints;
-use crate::server::worker_pool::WorkerPool;
+use crate::shutdown::{ABORT, MOVE_DRAIN, RELOAD_DRAIN, STOP_DRAIN};
 
 impl RunningServer {
     /// Stops accepting; workers exit once requests in flight are answered.
@@ -13,12 +13,7 @@ impl RunningServer {
     /// # Errors
     /// The error of waking a worker.
     pub fn stop(&mut self) -> io::Result<()> {
-        self.endpoints.remove_files(&Endpoints::default());
-        // The last duplicate of a listener has to be closed by a worker, after its queue is empty.
-        self.endpoints = Endpoints::default();
-        self.is_stop = true;
-        self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::drain_for_stop)
+        self.stop_with(STOP_DRAIN)
     }
 
     /// Drains all workers: another process accepts on the same sockets.
@@ -29,9 +24,7 @@ impl RunningServer {
     /// # Errors
     /// The error of waking a worker.
     pub fn hand_over(&mut self) -> io::Result<()> {
-        self.endpoints = Endpoints::default();
-        self.enter_stopping();
-        let woken = self.pools().try_for_each(WorkerPool::drain_for_reload);
+        let woken = self.leave(RELOAD_DRAIN);
         for pool in self.retired.iter_mut().chain([&mut self.current]) {
             pool.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
         }
@@ -44,9 +37,7 @@ impl RunningServer {
     /// # Errors
     /// The error of waking a worker.
     pub fn move_connections(&mut self) -> io::Result<()> {
-        self.endpoints = Endpoints::default();
-        self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::drain_by_moving)
+        self.leave(MOVE_DRAIN)
     }
 
     /// Stops all workers at once.
@@ -54,15 +45,10 @@ impl RunningServer {
     /// # Errors
     /// The error of waking a worker.
     pub fn abandon(&mut self) -> io::Result<()> {
-        self.endpoints.remove_files(&Endpoints::default());
-        self.endpoints = Endpoints::default();
-        self.is_stop = true;
-        self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::abort)
+        self.stop_with(ABORT)
     }
 
     /// How long connections are served, once the server is ending.
-    #[must_use]
     pub fn time_of_end(&self) -> Duration {
         let limits = &self.settings.limits;
         Duration::from_nanos(if self.is_stop {
@@ -72,9 +58,19 @@ impl RunningServer {
         })
     }
 
-    fn enter_stopping(&mut self) {
+    fn stop_with(&mut self, signal: u8) -> io::Result<()> {
+        self.endpoints.remove_files(&Endpoints::default());
+        self.is_stop = true;
+        self.leave(signal)
+    }
+
+    /// Closes the listeners, of which each worker has duplicates: it closes the last one after its queue
+    /// is empty.
+    fn leave(&mut self, signal: u8) -> io::Result<()> {
+        self.endpoints = Endpoints::default();
         if self.phase == ServerPhase::Serving {
             self.phase = ServerPhase::Stopping;
         }
+        self.pools().try_for_each(|pool| pool.shut_down(signal))
     }
 }

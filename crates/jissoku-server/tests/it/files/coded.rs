@@ -43,7 +43,6 @@ fn the_client_gets_its_preferred_coding() {
     let plain = get(&target, "/app.js");
     assert_eq!((plain.text(), plain.field("Vary")), ("plain", Some("Accept-Encoding")));
     assert_eq!(get(&target, "/").field("Vary"), None);
-    target.end();
 }
 
 #[test]
@@ -69,7 +68,6 @@ fn every_coding_has_its_own_tag_and_ranges() {
     assert_eq!((part.status, part.text()), (206, "brotli"));
     assert_eq!(part.field("Content-Encoding"), Some("br"));
     assert_eq!(part.field("Content-Range"), Some("bytes 3-8/9"));
-    target.end();
 }
 
 #[test]
@@ -80,7 +78,6 @@ fn a_coding_older_than_its_file_is_not_sent() {
     let target = folder.serve();
     assert_eq!(ask(&target, "gzip").text(), "plain");
     assert_eq!(ask(&target, "br").text(), "as brotli");
-    target.end();
 }
 
 #[test]
@@ -90,7 +87,6 @@ fn codings_can_be_disabled() {
     let answer = ask(&target, "br");
     assert_eq!((answer.text(), answer.field("Vary")), ("plain", None));
     assert_eq!(get(&target, "/app.js.br").text(), "as brotli");
-    target.end();
 }
 
 #[test]
@@ -102,7 +98,6 @@ fn codings_of_an_index_are_served() {
     let request =
         "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: zstd\r\n\r\n";
     assert_eq!(bodiless(&target, request).field("Content-Length"), Some("7"));
-    target.end();
 }
 
 #[test]
@@ -122,7 +117,6 @@ fn precompressed_files_may_be_added_and_removed() {
         folder.write("app.js", b"plain");
         folder.age("app.js", long_ago());
     }
-    target.end();
 }
 
 #[test]
@@ -139,5 +133,4 @@ fn a_new_coding_is_found_after_the_search_interval() {
     assert_eq!(ask().text(), "plain");
     folder.write("app.js.br", b"as brotli");
     assert!((0..1_000_000).any(|_| ask().text() == "as brotli"), "it is there by now");
-    target.end();
 }

@@ -81,7 +81,6 @@ fn without_revalidation_time_every_change_is_visible_at_once() {
             fs::remove_file(folder.public().join("a")).expect("it can be removed");
         }
     }
-    target.end();
 }
 
 #[test]
@@ -108,7 +107,6 @@ fn renamed_directories_are_visible_at_once() {
         fs::rename(path("aside"), path("one")).expect("a new name");
         fs::remove_file(path("way")).expect("it can be removed");
     }
-    target.end();
 }
 
 #[test]
@@ -141,8 +139,6 @@ fn a_root_that_is_replaced_is_served_at_once() {
         assert!(get(&plain, "/large").body == version(text.len(), 200_000));
         assert_eq!(get(&linked, "/").status, 404, "the link leads nowhere");
     }
-    linked.end();
-    plain.end();
 }
 
 #[test]
@@ -160,7 +156,6 @@ fn with_unlimited_revalidation_time_the_first_version_stays() {
     assert_eq!(get(&target, "/small").text(), "old");
     assert_eq!(get(&target, "/none").status, 404);
     assert!(get(&target, "/large").body == version(1, 200_000), "what it was is still there");
-    target.end();
 }
 
 #[test]
@@ -174,7 +169,6 @@ fn a_head_matches_the_bytes_that_follow_it() {
     assert!(get(&target, "/large").body == version(2, 100_000));
     folder.write("large", b"small");
     assert_eq!(get(&target, "/large").text(), "small");
-    target.end();
 }
 
 #[test]
@@ -202,7 +196,6 @@ fn every_change_is_visible_in_time_and_none_is_undone() {
         });
         assert!(is_shown, "it is there by now");
     }
-    target.end();
 }
 
 /// Changes a file as fast as possible while it is requested.
@@ -248,7 +241,6 @@ fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &
             assert!(seen.expect("versions are in order") > 0, "the file has changed meanwhile");
         }
     });
-    target.end();
 }
 
 #[test]
@@ -284,7 +276,6 @@ fn a_download_continues_when_its_file_is_replaced() {
     replace(&folder, "a", b"new");
     let size = head.field("Content-Length").expect("a size").parse().expect("a number");
     assert!(client.read(size) == body, "the bytes differ");
-    target.end();
 }
 
 #[test]
@@ -308,6 +299,5 @@ fn a_small_cache_suffices() {
                 "of {cache_size} bytes"
             );
         }
-        target.end();
     }
 }

@@ -40,7 +40,6 @@ fn no_path_leaves_the_root_or_is_a_server_error() {
     let folder = Dir::new();
     let target = folder.serve();
     check(&target, PIECES, 1_000);
-    target.end();
 }
 
 #[test]
@@ -51,7 +50,6 @@ fn listings_and_pages_do_not_leave_the_root() {
         let options = FilesOptions { is_spa, has_clean_urls: true, ..FilesOptions::default() };
         let target = folder.serve_as(options);
         check(&target, PIECES, 500);
-        target.end();
     }
     let options = FilesOptions {
         lists_folders: true,
@@ -60,7 +58,6 @@ fn listings_and_pages_do_not_leave_the_root() {
     };
     let target = folder.serve_as(options);
     check(&target, PIECES, 500);
-    target.end();
 }
 
 #[test]
@@ -71,7 +68,6 @@ fn names_need_not_be_utf8() {
     let paths = prop::collection::vec(any::<u8>(), 0..300)
         .prop_map(move |bytes| bytes.iter().map(encode).collect::<Vec<_>>().concat());
     check(&target, paths, 500);
-    target.end();
 }
 
 #[test]
@@ -86,5 +82,4 @@ fn more_names_than_are_cached_are_served() {
             assert_eq!(get_with(&target, "/", "").text(), "<p>home");
         }
     }
-    target.end();
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 
-use jissoku_server::{FieldRule, Files, FilesError, FilesOptions, Rule};
+use jissoku_server::{FieldRule, Files, FilesOptions, Rule};
 
 use super::{Dir, bodiless, get, get_with};
 use crate::client::{Answer, Target};
@@ -59,7 +59,6 @@ fn paths_that_name_no_file_are_of_the_application() {
     assert_eq!((part.status, part.text()), (206, "home"));
     let post = target.ask("POST /user/7 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(post.status, 405);
-    target.end();
 }
 
 #[test]
@@ -75,10 +74,10 @@ fn the_page_of_an_application_follows_its_file_and_its_own_rules() {
     let answer = get(&target, "/assets/x.js");
     assert_eq!((answer.status, answer.text()), (404, "lost"));
     assert_eq!((answer.field("Cache-Control"), answer.field("Vary")), (None, Some("Accept")));
-    target.end();
+    drop(target);
     fs::remove_file(folder.public().join("index.html")).expect("it can be removed");
     let outcome = Files::open(&folder.public(), spa());
-    assert!(matches!(outcome, Err(FilesError::NoIndex(_))));
+    assert!(outcome.is_err_and(|why| why.starts_with("--spa needs ")));
 }
 
 /// Paths that must not be taken for those of an application or a page.
@@ -129,14 +128,12 @@ fn hostile_paths_are_no_pages() {
             let expected = if is_spa { (200, "<p>home") } else { (404, "Not Found\n") };
             assert_eq!((answer.status, answer.text()), expected, "{path}");
         }
-        target.end();
     }
     let dotfiles = FilesOptions { shows_dotfiles: true, ..clean() };
     let target = folder.serve_as(dotfiles);
     for path in ["/..html", "/.env.html"] {
         assert_eq!(get(&target, path).status, 200, "{path}: no path without a suffix");
     }
-    target.end();
 }
 
 #[test]
@@ -182,11 +179,9 @@ fn clean_urls_leave_the_suffix_out() {
     assert_eq!(get(&target, "/nothing").status, 404);
     let answer = get(&target, "/about");
     assert_eq!(answer.field("Content-Type"), Some("text/html; charset=utf-8"));
-    target.end();
     let target = folder.serve();
     assert_eq!(get(&target, "/about").status, 404);
     assert_eq!(get(&target, "/about.html").text(), "about");
-    target.end();
 }
 
 fn check_file(target: &Target, path: &str, name: &str) -> Answer {
@@ -223,13 +218,11 @@ fn a_single_file_is_served_at_the_root_and_by_its_name() {
         let request = head.replace("HEAD", "GET");
         let request = request.replace("Host", &format!("If-None-Match: {tag}\r\nHost"));
         assert_eq!(bodiless(&target, &request).status, 304, "{name}");
-        target.end();
     }
     let files = Files::open(&folder.public().join("index.html"), spa()).expect("a file");
     let target = Target::serve(files);
     assert_eq!(get(&target, "/user/7").text(), "<p>home");
     assert_eq!(get(&target, "/large.bin").status, 404);
-    target.end();
 }
 
 #[test]
@@ -275,7 +268,6 @@ fn fields_by_name_are_in_every_response_and_those_of_caches_only_with_the_file()
         204,
     );
     check("DELETE", "/large.bin", "", 405);
-    target.end();
 }
 
 #[test]
@@ -288,5 +280,4 @@ fn a_content_type_may_be_given_by_extension() {
     for path in ["/log", "/a.log"] {
         assert_eq!(get(&target, path).field("Content-Type"), Some("text/x-log"), "{path}");
     }
-    target.end();
 }

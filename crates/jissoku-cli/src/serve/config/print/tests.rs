@@ -9,6 +9,8 @@ const VALUES: &[(&str, &[&str])] = &[
     ("request-field", &["X-A: {client} \"b\"", "+X-B: c", "-X-C"]),
     ("response-field", &["*.js=X-A: b=c", "X-B: \"d\""]),
     ("app-dir", &["/srv/app"]),
+    ("cflags", &["-g -O0"]),
+    ("libs", &["-lz"]),
     ("chdir", &["/srv/a \"b\""]),
     ("env-file", &["/srv/.env"]),
     ("log-config", &["/srv/log.yaml"]),
@@ -42,6 +44,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("start-timeout", &["0"]),
     ("worker-memory-max", &["1GiB"]),
     ("pid-file", &["/run/x.pid"]),
+    ("store-folder", &["/srv/stores"]),
 ];
 
 /// Flags that need another, or exclude one.
@@ -63,32 +66,13 @@ const CONTENTS: [&str; 6] = [
 
 /// Arguments for each flag; `None` for one that needs a value here.
 fn samples() -> Vec<(String, Option<Vec<String>>)> {
-    let excluded = [
-        "config",
-        "help",
-        "help-all",
-        "print-config",
-        "to",
-        "redirect",
-        "fixed",
-        "tls-cert",
-        "tls-key",
-        "user",
-        "group",
-        "metrics",
-        "pin",
-        "asgi",
-        "spa",
-        "listing",
-        "strip-prefix",
-        "upstream-tls-insecure",
-        "add-prefix",
-    ];
+    let excluded = "config help help-all print-config to redirect fixed tls-cert tls-key user group \
+                    metrics pin asgi spa listing strip-prefix upstream-tls-insecure add-prefix";
     let command = Serve::command("serve");
     let flags = command.get_arguments().filter(|arg| !arg.is_hide_set());
     let named = flags.filter_map(|arg| arg.get_long().map(|name| (arg, name.to_owned())));
     named
-        .filter(|(_, name)| !excluded.contains(&&**name))
+        .filter(|(_, name)| !excluded.split(' ').any(|other| other == name))
         .map(|(arg, name)| {
             let value = VALUES.iter().find(|(other, _)| *other == name).map(|(_, values)| *values);
             let default = arg.get_default_values().first().and_then(|value| value.to_str());
