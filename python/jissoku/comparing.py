@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 
 from jissoku.cli.frame import version_line
 from jissoku.errors import InputError, RecordError
+from jissoku.fleet.remote import host_of
 from jissoku.measure.asked_comparison import check_asked, measured_comparison
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.reports import write_reports
@@ -48,8 +49,6 @@ class ComparisonResult:
 
 
 class _Lines(ProgressListener):
-    """Passes notes and verdicts on."""
-
     def __init__(self, print_line: Callable[[str], object]) -> None:
         self._print_line = print_line
 
@@ -87,7 +86,7 @@ def compare(
     Raises:
         InputError: A target or an option is invalid, or another measurement runs on this machine.
         TargetError: A target did not do its part before the first trial.
-        RecordError: The results cannot be written.
+        RecordError: The results cannot be written, or the host of `server_host` was lost.
         KeyboardInterrupt: After Ctrl-C. `folder` has the report of what was measured.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -104,7 +103,10 @@ def compare(
         check_new(Path("runs/new"))
     with measurement_lock("compare"):
         supervisor()
-        with measured_comparison(request, ref, folder, version_line(), listener) as done:
+        with (
+            host_of(request, version_line()) as host,
+            measured_comparison(request, ref, folder, version_line(), listener, host) as done,
+        ):
             pass
     folder = done.config.folder
     summary, _, unwritten = write_reports(folder)

@@ -28,3 +28,7 @@ class TargetError(JissokuError):
 
 class TargetEnded(TargetError):  # noqa: N818 - it says what happened
     """A target's process has ended by itself."""
+
+
+class HostLost(JissokuError):  # noqa: N818 - it says what happened
+    """The host of the targets cannot be reached any more; what was measured before can be read."""

@@ -15,8 +15,6 @@ from jissoku.serving import Option, flag
 
 NS_PER_S = 1e9
 
-BAD_INPUT = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
@@ -129,7 +127,7 @@ def load(
             # An exception of a signal handler ends the measurement.
             run.stop()
     if not text:
-        raise (InputError if code == BAD_INPUT else JissokuError)(message)
+        raise (InputError if code == 2 else JissokuError)(message)
     return _result(code, message, json.loads(text))
 
 

@@ -1,17 +1,16 @@
 """The command line. The only place that prints.
 
-`serve`, `lab`, `load`, `floor`, `oracle`, `sample` and `check` are native: they run without
-importing the lab, so that it affects neither memory nor start-up time of a server.
+`serve`, `lab`, `load`, `floor`, `oracle`, `sample`, `store` and `check` are native: they run
+without importing the lab, so that it affects neither memory nor start-up time of a server.
 """
 
 import signal
 import sys
 
-NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "check", "routes", "wrk"}
+NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "store", "check", "routes", "wrk"}
 
 
 def main() -> None:
-    """Runs `jissoku VERB ...` and exits with its code."""
     if len(sys.argv) > 1 and sys.argv[1] in NATIVE:
         _native()
     if len(sys.argv) > 1 and sys.argv[1] in {"completions", "man"}:

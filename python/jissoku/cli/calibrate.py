@@ -14,24 +14,14 @@ from rich.table import Column, Table
 from jissoku.cli.frame import ExitCode, exit_code, version_line
 from jissoku.cli.progress import lock_machine
 from jissoku.errors import InputError
+from jissoku.inference.late import import_libraries
 from jissoku.measure import calibration
 from jissoku.measure.cost import CostPlan, measure
 from jissoku.measure.oracle import find_tool, read_tools
-from jissoku.model import Estimate
-from jissoku.model.calibration import (
-    CalibrationCheck,
-    CostRecord,
-    CostResult,
-    Score,
-    Scorecard,
-    SyscallCounts,
-    Tool,
-    ToolPair,
-)
-from jissoku.model.wording import time_text
+from jissoku.model import Estimate, calibration as model, time_text
 from jissoku.report.page import evidence, totals
 from jissoku.request.options import option, verb
-from jissoku.request.shared import AsJson, Quiet
+from jissoku.request.shared import DIRECTORY, AsJson, Quiet
 from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache
 
@@ -39,9 +29,6 @@ from jissoku.targets.placeholders import default_cache
 FOLDER = "cost"
 
 WIDTH = 140
-
-# Columns of a row of pairs, at most.
-CELLS_OF_A_PAIR = 7
 
 # Rarer calls are not printed; the record has them.
 CALLS_MIN = 0.005
@@ -86,9 +73,7 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     checks: Annotated[str | None, option("--checks", metavar="LIST")] = None
-    out: Annotated[Path, option("--out", type=click.Path(file_okay=False, path_type=Path))] = Path(
-        "runs/calibrate"
-    )
+    out: Annotated[Path, option("--out", type=DIRECTORY)] = Path("runs/calibrate")
     as_json: AsJson = False
     cost: Annotated[str | None, option("--cost", metavar="AGAINST")] = None
     pairs: Annotated[int, option("--pairs", type=click.IntRange(2, 1000))] = 10
@@ -114,7 +99,6 @@ def calibrate(options: CalibrateOptions) -> int:
     for name in filter(None, (options.tool, options.cost)):
         if name not in known:
             raise InputError(f"no tool is called {name!r}: there are {', '.join(known)}")
-    lock_machine()
     if options.cost is not None:
         return _cost((known[options.tool], known[options.cost]), home, options)
     mode = "quick" if options.quick else "long" if options.long else "standard"
@@ -123,6 +107,7 @@ def calibrate(options: CalibrateOptions) -> int:
     checks = tuple(one for check in wanted if (one := check.variant(mode)).setup)
     if not checks:
         raise InputError(f"{options.checks}: no part of a quick session")
+    lock_machine()
     budget = BUDGETS_MIN[mode] if options.budget is None else options.budget
     plan = calibration.CalibrationPlan(
         found=find_tool(known[options.tool], home),
@@ -134,6 +119,7 @@ def calibrate(options: CalibrateOptions) -> int:
         allows=frozenset({"clock"} if options.allow_clock else ()),
         budget_s=None if budget is None else budget * 60,
     )
+    import_libraries()
     with _CalibrationDisplay(quiet=options.quiet or options.as_json) as show:
         card = calibration.calibrate(plan, show)
     page = calibration.write_page(plan.folder)
@@ -150,7 +136,6 @@ def calibrate(options: CalibrateOptions) -> int:
 
 
 def _check(options: CalibrateOptions) -> None:
-    """Refuses options that exclude or need each other."""
     if options.cost is None and options.unix:
         raise InputError("--unix requires --cost: each check defines its own address")
     if options.cost is not None and options.tool is None:
@@ -159,8 +144,7 @@ def _check(options: CalibrateOptions) -> None:
         raise InputError("--quick and --long exclude each other")
 
 
-def _print(card: Scorecard, page: Path, wanted: Sequence[str]) -> None:
-    """Prints every grade, what was not looked at, and the sum last."""
+def _print(card: model.Scorecard, page: Path, wanted: Sequence[str]) -> None:
     found = Table("", "check", "grade", "because", box=None, pad_edge=False)
     for score in card.scores:
         found.add_row(score.check, score.title, _grade(score), evidence(score))
@@ -181,13 +165,13 @@ def _print(card: Scorecard, page: Path, wanted: Sequence[str]) -> None:
     click.echo(f"{card.tool} {card.version}: {totals(card)}{short}.")
 
 
-def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> int:
-    """Measures, prints and records the cost of a request for one tool relative to another."""
+def _cost(tools: tuple[model.Tool, model.Tool], home: Path, options: CalibrateOptions) -> int:
     cells = calibration.read_cells().over_unix() if options.unix else calibration.read_cells()
     for tool in tools:
         reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
         if all(reasons):
             raise InputError(f"{tool.name} cannot be measured so: {reasons[0]}")
+    lock_machine()
     plan = CostPlan(
         founds=(find_tool(tools[0], home), find_tool(tools[1], home)),
         cells=cells,
@@ -196,13 +180,13 @@ def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> in
         folder=options.out / FOLDER,
         version=version_line(),
     )
+    import_libraries()
     record = measure(plan, _CostDisplay(quiet=options.quiet or options.as_json))
     if options.as_json:
         click.echo(msgspec.json.encode(record).decode())
     else:
         # A file has no width, and folded rows are hard to read in it.
-        width = None if sys.stdout.isatty() else WIDTH
-        console = Console(highlight=False, width=width)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
         console.print(table(record))
         click.echo(sentence(record))
         if record.calls:
@@ -212,29 +196,30 @@ def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> in
     return code(record)
 
 
-def code(record: CostRecord) -> int:
+def code(record: model.CostRecord) -> int:
     """Undecided if a load that both support has no interval."""
-    unavailable = any(it.ratio is None and not it.unsupported_reason for it in record.figures)
-    is_undecided = unavailable or record.overall is None
+    is_open = any(it.ratio is None and not it.unsupported_reason for it in record.figures)
+    is_undecided = is_open or record.overall is None
     return exit_code(is_finished=record.is_finished, is_undecided=is_undecided)
 
 
-def table(record: CostRecord) -> Table:
+def table(record: model.CostRecord) -> Table:
     numbers = (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs")
-    others = ("requests/s", "in user code", "calls/request")
     right = (Column(name, justify="right") for name in numbers)
+    others = ("requests/s", "in user code", "calls/request")
     found = Table("load", *right, *others, box=None, pad_edge=False)
     totals = {(it.cell, it.tool): _total(it) for it in record.calls}
     for row in record.figures:
         syscalls = [totals.get((row.cell, tool), "") for tool in (record.tool, record.against)]
         cells = _row(row)
         if all(syscalls):
-            cells += ("",) * (CELLS_OF_A_PAIR - len(cells)) + (" / ".join(syscalls),)
+            before = len(found.columns) - 2
+            cells += ("",) * (before - len(cells)) + (" / ".join(syscalls),)
         found.add_row(row.cell, *cells)
     return found
 
 
-def calls_table(record: CostRecord) -> Table:
+def calls_table(record: model.CostRecord) -> Table:
     calls = Column("calls/request", justify="right")
     which = "of which (traced, in windows of their own)"
     found = Table("load", "tool", calls, which, box=None, pad_edge=False)
@@ -247,19 +232,20 @@ def calls_table(record: CostRecord) -> Table:
     return found
 
 
-def _total(syscalls: SyscallCounts) -> str:
+def _total(syscalls: model.SyscallCounts) -> str:
     each = syscalls.per_answer()
     return f"{sum(each.values()):.2f}" if each else ""
 
 
-def sentence(record: CostRecord) -> str:
+def sentence(record: model.CostRecord) -> str:
     if record.overall is None:
         return "Too few pairs count for a value over all."
-    words = f"{record.tool} costs {_ratio(record.overall)} of {record.against} per request"
+    ratio = f"{record.overall.value:.3f}"
+    words = f"{record.tool} costs {ratio} of {record.against} per request"
     return f"{words} {_interval(record.overall)}, {record.overall.blocks} rounds."
 
 
-def _row(row: CostResult) -> tuple[str, ...]:
+def _row(row: model.CostResult) -> tuple[str, ...]:
     if row.unsupported_reason:
         return ("", "", "", "", "", row.unsupported_reason)
     notes = {"void": row.void, "rates apart": row.apart}
@@ -267,15 +253,11 @@ def _row(row: CostResult) -> tuple[str, ...]:
     pairs = f"{row.pairs} ({words})" if words else f"{row.pairs}"
     if row.cost_ns is None or row.rates_rps is None:
         return ("", "", "", "", pairs)
-    ratio = (_ratio(row.ratio), _interval(row.ratio)) if row.ratio else ("", "")
+    ratio = (f"{row.ratio.value:.3f}", _interval(row.ratio)) if row.ratio else ("", "")
     rates = " / ".join(f"{rate:,.0f}" for rate in row.rates_rps)
     user = " / ".join("?" if it is None else f"{it * 100:.0f} %" for it in row.user_fractions)
     costs = (f"{row.cost_ns[0]:,.0f}", f"{row.cost_ns[1]:,.0f}")
     return (*costs, *ratio, pairs, rates, user)
-
-
-def _ratio(found: Estimate) -> str:
-    return f"{found.value:.3f}"
 
 
 def _interval(found: Estimate) -> str:
@@ -294,7 +276,7 @@ class _CostDisplay:
             left = time_text(seconds_left)
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
-    def measured(self, pair: ToolPair) -> None:
+    def measured(self, pair: model.ToolPair) -> None:
         if pair.void:
             self._console.print(f"void: {pair.void} ({pair.cell})", style="yellow")
             return
@@ -302,21 +284,20 @@ class _CostDisplay:
         warning = ", rates apart" if pair.are_rates_apart else ""
         self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{warning})", style="dim")
 
-    def counted(self, syscalls: SyscallCounts) -> None:
+    def counted(self, syscalls: model.SyscallCounts) -> None:
         if syscalls.void:
             self._console.print(f"void: {syscalls.void} ({syscalls.cell}, traced)", style="yellow")
             return
         each = sum(syscalls.per_answer().values())
-        self._console.print(
-            f"{each:.2f} calls/request ({syscalls.tool}, {syscalls.cell})", style="dim"
-        )
+        words = f"{each:.2f} calls/request ({syscalls.tool}, {syscalls.cell})"
+        self._console.print(words, style="dim")
 
 
-def _grade(score: Score) -> str:
+def _grade(score: model.Score) -> str:
     return f"[{COLOURS.get(score.grade, 'dim')}]{score.grade}[/]"
 
 
-def _list(known: Mapping[str, Tool], home: Path) -> None:
+def _list(known: Mapping[str, model.Tool], home: Path) -> None:
     found = Table("tool", "here", "what it is", box=None, pad_edge=False)
     for name, tool in known.items():
         try:
@@ -355,7 +336,9 @@ class _CalibrationDisplay:
         sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
         self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
-    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
+    def begins(
+        self, check: model.CalibrationCheck, done: int, total: int, seconds_left: float
+    ) -> None:
         left = time_text(seconds_left)
         doing = f"{check.id} {check.title}"
         if self._task is None:
@@ -365,5 +348,5 @@ class _CalibrationDisplay:
         if self._bar.disable:
             self._console.print(f"{doing} ({left} left)", style="dim")
 
-    def scored(self, score: Score) -> None:
+    def scored(self, score: model.Score) -> None:
         self._console.print(f"{score.check:5}{_grade(score)} {evidence(score)}")

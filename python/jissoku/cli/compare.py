@@ -9,10 +9,11 @@ import msgspec
 
 from jissoku import records
 from jissoku.cli.frame import ExitCode, exit_code, print_message, version_line
-from jissoku.cli.help_groups import Grouped
+from jissoku.cli.help import GROUPS, Grouped
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import JissokuError
+from jissoku.fleet.remote import host_of
 from jissoku.measure import ci
 from jissoku.measure.asked_comparison import check_asked, measured_comparison
 from jissoku.measure.selection import folder_for
@@ -22,7 +23,7 @@ from jissoku.report.history import Suspicion, difference_text, suspicion_text
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
-from jissoku.request.shared import AsJson, Out, Quiet
+from jissoku.request.shared import FILE, AsJson, Out, Quiet
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku self-test` measures it, and later"
@@ -36,9 +37,6 @@ def read_export(text: str) -> tuple[str, Path]:
     if not equals or not file or name not in FORMATS:
         raise ValueError(f"{text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
     return name, Path(file)
-
-
-FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,32 +68,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-# The options of the help: the common ones of each group, and the others.
-GROUPS = {
-    "What is compared": (
-        ("cmd", "url", "baseline"),
-        ("group", "recipes", "build", "label", "profile"),
-    ),
-    "Load": (
-        ("path", "header", "connections", "rate"),
-        (
-            *("method", "body", "raw", "match", "websocket", "closed_loop", "pipeline"),
-            *("keepalive", "unix", "upstream", "objective"),
-        ),
-    ),
-    "How long": (
-        ("quick", "time_limit", "precision"),
-        ("until", "blocks", "check_blocks", "pairing", "seed", "server_cores", "generator_cores"),
-    ),
-    "Bounds": (("fail_if",), ("confirm", "undecided")),
-    "Output": (
-        ("out", "as_json", "quiet"),
-        ("verbose", "comment", "step_summary", "export_as"),
-    ),
-}
-
-
-@verb(ComparisonRequest, Output, cls=Grouped, groups=GROUPS)
+@verb(ComparisonRequest, Output, cls=Grouped, groups=GROUPS["compare"])
 def compare(request: ComparisonRequest, output: Output) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
@@ -117,15 +90,21 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     lock_machine()
     with (
         ProgressDisplay(quiet=output.quiet or output.as_json) as show,
-        measured_comparison(request, ref, output.out, version_line(), show) as done,
+        host_of(request, version_line()) as host,
+        measured_comparison(request, ref, output.out, version_line(), show, host) as done,
     ):
         config, finished, bounds, lost = done.config, done.is_finished, done.bounds, done.lost
-        wants_causes = finished and (output.comment or output.step_summary)
+        # Causes are looked for on this machine.
+        wants_causes = host.is_local and finished and (output.comment or output.step_summary)
         known = ci.find_causes(bounds, config, show) if wants_causes else None
-    if not (config.noise_floors or output.quiet or output.as_json):
+    if host.is_local and not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     code = write_report(
-        config.folder, as_json=output.as_json, is_brief=not output.verbose, lost=lost
+        config.folder,
+        as_json=output.as_json,
+        is_brief=not output.verbose,
+        lost=lost,
+        seen=done.trials,
     )
     if request.profile and records.read_profiles(config.folder):
         write_profile_report(config.folder, as_json=False, quiet=output.as_json)

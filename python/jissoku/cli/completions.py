@@ -15,7 +15,7 @@ import click
 
 from jissoku import _native
 from jissoku.cli.commands import LAB_COMMANDS, is_of_lab, jissoku
-from jissoku.cli.help_groups import Grouped
+from jissoku.cli.help import Grouped
 
 
 def main() -> None:
@@ -24,7 +24,6 @@ def main() -> None:
 
 
 def definitions() -> str:
-    """The verbs and their parameters as JSON."""
     return json.dumps([_verb(*row) for rows in LAB_COMMANDS.values() for row in rows.items()])
 
 

@@ -14,22 +14,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from jissoku.cli.frame import exit_code
-from jissoku.conformance.case import (
-    BUILTIN_CASES,
-    BUILTIN_GATEWAY_CASES,
-    Case,
-    GatewayCase,
-    SplitMode,
-    read_all,
-    read_gateway_cases,
-)
+from jissoku.conformance.case import Case, GatewayCase, SplitMode, read_all, read_gateway_cases
 from jissoku.conformance.judge import GATEWAY_VERDICTS, SERVER_VERDICTS, CaseVerdict
 from jissoku.errors import InputError
 from jissoku.measure.conformance import CaseResult, run_app_cases, run_cases, run_gateway_cases
 from jissoku.measure.gateway_counts import GatewayCount, count_gateway, count_mutations
 from jissoku.measure.selection import prepare_external, prepare_recipe
-from jissoku.model import Transport, UpstreamProtocol
-from jissoku.model.wording import plural
+from jissoku.model import Transport, UpstreamProtocol, plural
 from jissoku.request import shared
 from jissoku.request.options import option, verb
 from jissoku.targets.prepare import PreparedTarget
@@ -70,9 +61,7 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     apps: Annotated[bool, option("--apps")] = False
     recipes: shared.Recipes = ()
     case: Annotated[tuple[str, ...], option("--case", metavar="GLOB")] = ()
-    cases: Annotated[
-        Path | None, option("--cases", type=click.Path(file_okay=False, path_type=Path))
-    ] = None
+    cases: Annotated[Path | None, option("--cases", type=shared.DIRECTORY)] = None
     splits: Annotated[bool, option("--splits")] = False
     bytes: Annotated[bool, option("--bytes")] = False
     show_all: Annotated[bool, option("--all")] = False
@@ -80,21 +69,12 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sending(self) -> SplitMode:
-        """How each case is sent."""
         if self.bytes:
             return SplitMode.BYTES
         return SplitMode.SPLITS if self.splits else SplitMode.WHOLE
 
 
 SEEDS = range(3)
-
-# Requests, or restarts: enough to detect rates of one in a thousand within seconds; published
-# records use more.
-DEFAULT_AMOUNT = {
-    GatewayCount.IDLE_RACE: 10_000,
-    GatewayCount.RESTARTS: 50,
-    GatewayCount.MUTATIONS: 10_000,
-}
 
 SENTENCES = {
     GatewayCount.IDLE_RACE: "requests while the server closes connections that were idle for 50 ms",
@@ -107,9 +87,6 @@ STYLES = {
     CaseVerdict.MUST_VIOLATED: "red",
     CaseVerdict.UNDECIDED: "magenta",
 }
-
-# Verdicts that are listed without --all.
-REPORTED = set(STYLES) - {CaseVerdict.PASS}
 
 Chosen = TypeVar("Chosen", Case, GatewayCase)
 
@@ -131,7 +108,7 @@ def conformance(options: ConformanceOptions) -> int:
             raise InputError("--through names the target: give no other")
         return _through(options, prepare_recipe(options.through, options.recipes))
     # A wrong pattern is reported before a server is prepared.
-    cases = _chosen(read_all(options.cases or BUILTIN_CASES), options) if not options.apps else []
+    cases = _chosen(read_all(options.cases), options) if not options.apps else []
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
     if options.target is not None:
@@ -167,17 +144,30 @@ def _print_results(
     *,
     is_finished: bool,
 ) -> int:
-    """Prints a table of verdicts by group, and the cases that do not pass; or all as JSON."""
     counts = Counter[str](result.judgement.verdict for result in results)
     if options.as_json:
         totals = {verdict: counts[verdict] for verdict in verdicts}
-        _print_json(prepared, totals=totals, cases=[_case_data(result) for result in results])
+        cases = [
+            {
+                "name": result.case.name,
+                "group": result.case.group,
+                "clause": result.case.clause,
+                "level": result.case.level,
+                **({"upstream": result.transport} if result.transport else {}),
+                "verdict": result.judgement.verdict,
+                "reason": result.judgement.reason,
+            }
+            for result in results
+        ]
+        _print_json(prepared, totals=totals, cases=cases)
     else:
         noun = "runs" if verdicts is GATEWAY_VERDICTS else "cases"
         console = _headed(prepared, f", {len(results)} {noun}")
         console.print(_verdicts_table(results, verdicts))
         for verdict in reversed(verdicts):
-            for result in results if options.show_all or verdict in REPORTED else ():
+            for result in (
+                results if options.show_all or verdict in STYLES.keys() - {CaseVerdict.PASS} else ()
+            ):
                 if result.judgement.verdict is verdict:
                     _print_case(console, result)
     return exit_code(
@@ -220,20 +210,7 @@ def _print_case(console: Console, result: CaseResult) -> None:
     console.print(f"  {case.clause}, {level}{tail}", markup=False, soft_wrap=True)
 
 
-def _case_data(result: CaseResult) -> dict[str, object]:
-    return {
-        "name": result.case.name,
-        "group": result.case.group,
-        "clause": result.case.clause,
-        "level": result.case.level,
-        **({"upstream": result.transport} if result.transport else {}),
-        "verdict": result.judgement.verdict,
-        "reason": result.judgement.reason,
-    }
-
-
 def _apps(options: ConformanceOptions, prepared: PreparedTarget) -> int:
-    """How a server calls an application."""
     results = [
         result
         for result in run_app_cases(prepared)
@@ -258,7 +235,6 @@ def _apps(options: ConformanceOptions, prepared: PreparedTarget) -> int:
 
 
 def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
-    """Conformance of a reverse proxy, or what it does while servers close connections."""
     if prepared.forward is None:
         raise InputError(
             f"{prepared.name} is no reverse proxy: its recipe has no [forward]; give another one"
@@ -272,11 +248,12 @@ def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
         if prepared.forward.protocol is not UpstreamProtocol.HTTP:
             raise InputError(f"--count needs a proxy in front of HTTP, and {prepared.name} is none")
         what = GatewayCount(options.count)
-        amount = DEFAULT_AMOUNT[what] if options.amount is None else options.amount
+        # Enough to detect rates of one in a thousand within seconds; published records use more.
+        amount = options.amount or (50 if what is GatewayCount.RESTARTS else 10_000)
         if what is GatewayCount.MUTATIONS:
             return _mutations(prepared, amount, as_json=options.as_json)
         return _counts(prepared, what, transports, amount, as_json=options.as_json)
-    cases = _chosen(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options)
+    cases = _chosen(read_gateway_cases(options.cases), options)
     results, finished = run_gateway_cases(prepared, cases, transports, options.sending)
     return _print_results(options, prepared, results, GATEWAY_VERDICTS, is_finished=finished)
 
@@ -289,7 +266,6 @@ def _counts(
     *,
     as_json: bool,
 ) -> int:
-    """Counts failures while servers end connections, and prints a table for each transport."""
     results = {
         transport: count_gateway(prepared, what, transport, amount) for transport in transports
     }
@@ -320,7 +296,6 @@ def _counts(
 
 
 def _mutations(prepared: PreparedTarget, amount: int, *, as_json: bool) -> int:
-    """Do parsers agree on a proxy's output? Counts with each seed, and prints a table."""
     counts = [count_mutations(prepared, -(-amount // len(SEEDS)), seed) for seed in SEEDS]
     columns = {
         "sent": [one.sent for one in counts],
@@ -361,7 +336,6 @@ def _place(transport: Transport) -> str:
 
 
 def _headed(prepared: PreparedTarget, tail: str = "") -> Console:
-    """A console on which the target is named."""
     console = Console(highlight=False)
     heading = f"{prepared.name} ({prepared.version}){tail}\n"
     console.print(heading, markup=False, soft_wrap=True)

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
+from jissoku.measure.host import build_paths
 from jissoku.measure.machine import State, run_health_checks
-from jissoku.measure.selection import build_paths
 from jissoku.report.tables import DAY_HEADER, days_table
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement

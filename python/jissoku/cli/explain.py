@@ -12,25 +12,26 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
+from jissoku.fleet.remote import host_of
+from jissoku.measure import selection
 from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
+from jissoku.measure.host import ServerHost
 from jissoku.measure.knob_changes import target_of_command, tuning_target
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
 from jissoku.measure.reports import problem_of, write_explanation, write_tuning
-from jissoku.measure.selection import (
-    floor_for,
-    folder_for,
-    prepare_external,
-    prepare_recipe,
-    prepare_targets,
-    seed,
-    workload,
-)
 from jissoku.measure.tune import TuningTarget, tune as run_tuning
-from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
+from jissoku.model import (
+    Decision,
+    Knob,
+    Mode,
+    Recipe,
+    TuningResult,
+    UnavailableTarget,
+    join_names,
+    updated,
+)
 from jissoku.model.explanation import Explanation
-from jissoku.model.updated import updated
-from jissoku.model.wording import join_names
 from jissoku.records import write_profiles
 from jissoku.report.explanation import causes_text, explanation_to_json, explanation_to_text
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
@@ -110,12 +111,12 @@ def tuning_config(
     return CompareConfig(
         arms_prepared=(),
         request=request,
-        workload=workload(request),
+        workload=selection.workload(request),
         mode=mode,
         plan=SAMPLING_PLANS[mode],
-        seed=seed(request.seed),
+        seed=selection.seed(request.seed),
         cores=core_assignment(None, None),
-        folder=folder or folder_for("tune", request.target or ""),
+        folder=folder or selection.folder_for("tune", request.target or ""),
         version=version_line(),
         one_load=True,
         noise_floors=noise_floors(),
@@ -163,30 +164,36 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     Exit codes: 0 success, with --verify if something was proven or all was decided, 1 the target
     failed, 2 bad input, 4 nothing could be observed or proven, 130 interrupted.
     """
-    prepared, knobs = _prepared(request)
-    if request.verify and knobs is None:
-        raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
-    asked = capability(request.path)
-    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
-        able = ", ".join(sorted(prepared.capabilities))
-        raise InputError(f"{prepared.name} cannot answer {request.path}: its parts are {able}")
-    lock_machine()
-    config = ExplainConfig(
-        prepared=prepared,
-        workload=workload(request),
-        floor=floor_for(request.path),
-        seed=request.seed,
-        probes=frozenset(request.probe),
-        request=request,
-    )
-    explanation = look(config, _note)
+    selection.check_server_host(request)
+    with host_of(request, version_line()) as host:
+        prepared, knobs = _prepared(request, host)
+        if request.verify and knobs is None:
+            raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
+        asked = capability(request.path)
+        if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
+            able = ", ".join(sorted(prepared.capabilities))
+            raise InputError(f"{prepared.name} cannot answer {request.path}: its parts are {able}")
+        lock_machine()
+        config = ExplainConfig(
+            prepared=prepared,
+            workload=selection.workload(request),
+            floor=selection.floor_for(request.path, host),
+            seed=request.seed,
+            probes=frozenset(request.probe),
+            time_limit_s=request.time_limit,
+            request=request,
+            host=host,
+        )
+        for remark in host.remarks():
+            _note(remark)
+        explanation = look(config, _note)
     if knobs is not None:
         knobs = answering(knobs, explanation)
         names = tuple(knob.name for knob in knobs.knobs)
         # The diff applies to the user's configuration as written, not as run here.
         changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
         explanation = updated(explanation, changes=changes)
-    folder = output.out or folder_for("explain", explanation.target)
+    folder = output.out or selection.folder_for("explain", explanation.target)
     unwritten = problem_of(lambda: write_explanation(folder, explanation))
     _note(f"Record: {folder}")
     if not output.as_json:
@@ -211,7 +218,6 @@ def _verified(
     *,
     as_json: bool,
 ) -> tuple[Explanation, int]:
-    """Tests the knobs for the causes, and prints the results."""
     if not knobs.knobs:
         _note("No knob addresses the causes found: there is nothing to verify.")
         return explanation, ExitCode.OK
@@ -230,20 +236,23 @@ def _note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
-def _prepared(request: ExplanationRequest) -> tuple[PreparedTarget, TuningTarget | None]:
-    """The target to explain, and its knobs."""
+def _prepared(
+    request: ExplanationRequest, host: ServerHost
+) -> tuple[PreparedTarget, TuningTarget | None]:
     given = [word for word in (request.target, request.cmd, request.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
     if request.config is not None and request.target is None:
         raise InputError("--config is a recipe's: write jissoku explain nginx --config FILE")
     recipes = catalogue.recipes(request.recipes)
+    if not host.is_local:  # Its knobs are tested there.
+        return _prepared_there(request, host), None
     if request.target is None:
-        external = prepare_external(command_text=request.cmd, url=request.url)
+        external = selection.prepare_external(command_text=request.cmd, url=request.url)
         return external, target_of_command(external, recipes) if external.start else None
     recipe = catalogue.get_recipe(recipes, request.target)
     if request.config is None and not recipe.knob:
-        return prepare_recipe(request.target, request.recipes), None
+        return selection.prepare_recipe(request.target, request.recipes), None
     knobs = tuning_target(
         recipe,
         recipe.knob,
@@ -251,6 +260,16 @@ def _prepared(request: ExplanationRequest) -> tuple[PreparedTarget, TuningTarget
         listen=request.listen,
     )
     return knobs.prepared(()), knobs
+
+
+def _prepared_there(request: ExplanationRequest, host: ServerHost) -> PreparedTarget:
+    if request.target is None:
+        assert request.cmd is not None, "a URL is refused"
+        return host.prepare_command(request.cmd)
+    found = host.prepare(catalogue.get_recipe(catalogue.recipes(), request.target), "")
+    if isinstance(found, UnavailableTarget):
+        raise InputError(found.sentence)
+    return found
 
 
 @verb(ProfileRequest, output("all tables"))
@@ -271,19 +290,25 @@ def profile(request: ProfileRequest, output: Output) -> int:
         raise InputError("name one target, or two to be compared, see `jissoku targets`")
     if request.websocket and not request.keepalive:
         raise InputError("--websocket and --no-keepalive exclude each other")
+    selection.check_server_host(request)
     lock_machine()
-    with ProgressDisplay(quiet=output.is_quiet) as show:
-        field = prepare_targets(request, show)
+    with (
+        ProgressDisplay(quiet=output.is_quiet) as show,
+        host_of(request, version_line()) as host,
+    ):
+        field = selection.prepare_targets(request, show, host=host)
         config = ProfileConfig(
             arms=field.arms,
-            workload=workload(request),
-            cores=core_assignment(request.server_cores, request.generator_cores),
+            workload=selection.workload(request),
+            cores=host.assign_cores(request.server_cores, request.generator_cores),
             window_ns=round(request.duration * 1e9),
-            seed=seed(request.seed),
-            folder=output.out or folder_for("profile", *(one.arm.name for one in field.arms)),
+            seed=selection.seed(request.seed),
+            folder=output.out
+            or selection.folder_for("profile", *(one.arm.name for one in field.arms)),
             version=version_line(),
             frequency=request.frequency,
             request=request,
+            host=host,
         )
         show.note(f"Records go to {config.folder}.")
         found, finished = run_profile(config, show)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
-from jissoku.history import queries
+from jissoku.history import index as queries
 from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import History, find_run, open_history
 from jissoku.model.history import Series
@@ -19,9 +19,8 @@ from jissoku.model.wording import plural
 from jissoku.records import files
 from jissoku.records.run_folder import holds_run
 from jissoku.report import history as texts
-from jissoku.request import asking
-from jissoku.request.options import option, verb
-from jissoku.request.shared import Records
+from jissoku.request.options import asking, option, verb
+from jissoku.request.shared import DIRECTORY, FILE, Records
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +45,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[str | None, option("--reason", metavar="TEXT")] = None
     machines: Annotated[bool, option("--machines")] = False
     sql: Annotated[str | None, option("--sql", metavar="QUERY")] = None
-    export: Annotated[
-        Path | None,
-        option("--export", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE"),
-    ] = None
-    html: Annotated[
-        Path | None,
-        option("--html", type=click.Path(file_okay=False, path_type=Path), metavar="DIR"),
-    ] = None
+    export: Annotated[Path | None, option("--export", type=FILE, metavar="FILE")] = None
+    html: Annotated[Path | None, option("--html", type=DIRECTORY, metavar="DIR")] = None
 
 
 class RecordsOption(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,19 +91,18 @@ def history(options: HistoryOptions) -> int:
         _dismiss(found, roots[0], options.dismiss, options.reason or "")
     elif options.changes or options.confirm:
         return _changes(found, options.target, roots, confirm=options.confirm)
-    elif options.target is None:
-        click.echo(texts.runs_text(found.headers()), nl=False)
     else:
-        _print_target(found, options.target, machines=options.machines)
+        click.echo(_text(found, options), nl=False)
     return ExitCode.OK
 
 
-def _print_target(found: History, target: str, *, machines: bool) -> None:
-    series = _series(found, target)
-    if machines:
-        click.echo(texts.machines_text(machine_ratios(series)), nl=False)
-    else:
-        click.echo(texts.history_text(target, series), nl=False)
+def _text(found: History, options: HistoryOptions) -> str:
+    if options.target is None:
+        return texts.runs_text(found.headers())
+    series = _series(found, options.target)
+    if options.machines:
+        return texts.machines_text(machine_ratios(series))
+    return texts.history_text(options.target, series)
 
 
 def _series(found: History, target: str) -> tuple[Series, ...]:
@@ -172,7 +164,7 @@ def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.argument("folder", type=DIRECTORY, metavar="DIR")
 @asking(RecordsOption)
 def publish(folder: Path, records: tuple[Path, ...]) -> int:
     """Write all runs as static pages with their records into a new folder, to be published.

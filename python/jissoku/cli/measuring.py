@@ -18,12 +18,12 @@ from jissoku.measure import experiment as story, experiment_file
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch
 from jissoku.measure.comparison import noise_floors
 from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
+from jissoku.measure.host import build_paths
+from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.reports import measured
-from jissoku.measure.selection import build_paths, folder_for, prepare_targets, seed, workload
+from jissoku.measure.selection import folder_for, prepare_targets, seed, workload
 from jissoku.measure.sweep import SweepConfig, run_sweep
-from jissoku.measure.trial import TrialTiming
-from jissoku.model import Axis, Mode, Recipe, Sweep
-from jissoku.model.wording import plural, time_text
+from jissoku.model import Axis, Mode, Recipe, Sweep, plural, time_text
 from jissoku.records.run_folder import check_new, holds_run
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
 from jissoku.request.options import verb
@@ -222,7 +222,6 @@ def _list(recipes: Mapping[str, Recipe]) -> int:
 
 
 def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
-    """Prints the missing targets, the claims about them, and the estimated duration."""
     header = plan.header
     for unavailable in header.unavailable:
         show.note(unavailable.sentence)

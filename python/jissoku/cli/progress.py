@@ -22,16 +22,12 @@ from rich.text import Text
 from jissoku import inference
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import RUNS
-from jissoku.model import Run, Trial
-from jissoku.model.wording import time_text
+from jissoku.model import Run, Trial, time_text
 from jissoku.records.run_folder import check_new
 from jissoku.report import LiveState, LiveTable, live_table
 from jissoku.report.format import clean, sanitized
 from jissoku.system.measurement_lock import measurement_lock
-from jissoku.targets.provenance import with_local_folders
 from jissoku.targets.supervisor import supervisor
-
-BAR_WIDTH = 24
 
 STYLES = {
     LiveState.NONE: "",
@@ -75,7 +71,6 @@ class LiveView:
         self._kept: dict[str, TextIO] = {}
 
     def start(self) -> None:
-        """From now on what is written to the terminal appears above it."""
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             if stream.isatty():
@@ -129,7 +124,7 @@ class LiveView:
             left = f"about {time_text(self._seconds_left)} left"
             bar = Table.grid(padding=(0, 1, 0, 0))
             bar.add_row(
-                ProgressBar(total=self._total, completed=self._done, width=BAR_WIDTH),
+                ProgressBar(total=self._total, completed=self._done, width=24),
                 Text(f"{self._done}/{self._total} trials, {left}"),
             )
             parts.append(bar)
@@ -159,7 +154,6 @@ def drawn(table: LiveTable, width: int) -> RenderableType:
 def _fitting(
     header: Sequence[str], rows: Sequence[tuple[str, Sequence[tuple[str, LiveState]]]], width: int
 ) -> int:
-    """How many columns fit."""
     texts = ((name, *(text for text, _ in cells)) for name, cells in rows)
     columns = zip(header, *texts, strict=True)
     ends = accumulate(max(map(cell_len, column)) + 2 for column in columns)
@@ -232,12 +226,10 @@ class ProgressDisplay(ProgressListener):
         """Moves the bar; a failed trial is printed at once."""
         if trial.failure is not None:
             failure = trial.failure
-            said = with_local_folders(failure.stderr.strip().rpartition("\n")[2])
             who = failure.arm or "the load generator"
-            reason = with_local_folders(failure.reason)
-            words = f"{who} failed ({failure.stage}): {reason}"
+            words = f"{who} failed ({failure.stage}): {failure.reason}"
             self._console.print(words, markup=False, soft_wrap=True)
-            if said:
+            if said := failure.stderr.strip().rpartition("\n")[2]:
                 self._console.print(f"  stderr: {escape(said)}", style="dim")
         now = time.monotonic()
         if self._view is not None:

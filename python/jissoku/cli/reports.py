@@ -11,40 +11,41 @@ from jissoku import records
 from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
 from jissoku.errors import InputError
+from jissoku.measure import reports
 from jissoku.measure.progress import follow, newest
-from jissoku.measure.reports import (
-    read_summary,
-    write_experiment_reports,
-    write_profile_reports,
-    write_reports,
-)
-from jissoku.model import MeasurementStatus, Summary, SweepSummary
+from jissoku.model import MeasurementStatus, Profile, Summary, SweepSummary, Trial
 from jissoku.model.experiment import ClaimStatus
-from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
-from jissoku.model.updated import updated
 from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 from jissoku.report.experiment import brief_text as experiment_brief_text
-from jissoku.report.why import why_text
-from jissoku.targets.provenance import with_local_folders
+from jissoku.report.terminal import why_text
 
 
 def write_report(
-    folder: Path, *, as_json: bool, is_brief: bool = False, is_finished: bool = True, lost: str = ""
+    folder: Path,
+    *,
+    as_json: bool,
+    is_brief: bool = False,
+    is_finished: bool = True,
+    lost: str = "",
+    seen: Sequence[Trial] = (),
 ) -> int:
     """Writes the four reports into the run's folder, prints one, and returns the exit code.
 
     The verdict comes last. It is printed, too, if reports cannot be written, or trials could not,
-    as `lost` says; the code is 1 then.
+    as `lost` says; the code is 1 then. A run whose trials were just `seen` here names the folders
+    in its brief output as the user knows them.
     """
     warn_unfinished(folder)
-    summary, json, unwritten = write_reports(folder)
+    summary, json, unwritten = reports.write_reports(folder)
+    if is_brief and any(trial.failure for trial in seen):
+        summary = reports.read_summary(folder, seen)
     if as_json:
         click.echo(json, nl=False)
     else:
         if isinstance(summary, Summary):
-            shown = brief(_with_local_folders(summary)) if is_brief else renderable(summary)
+            shown = brief(summary) if is_brief else renderable(summary)
         else:
             shown = sweep_renderable(summary)
         if not unwritten:
@@ -59,20 +60,8 @@ def write_report(
     return ExitCode.FAILED if lost or unwritten else code
 
 
-def _with_local_folders(summary: Summary) -> Summary:
-    """A run that was just measured here: its output names the folders as the user knows them."""
-    warnings = tuple(
-        updated(one, text=with_local_folders(one.text), detail=with_local_folders(one.detail))
-        for one in summary.warnings
-    )
-    return updated(summary, warnings=warnings)
-
-
 def report_code(summary: Summary | SweepSummary, *, is_finished: bool = True) -> ExitCode:
-    """Success if something was compared; of a sweep if a level was measured.
-
-    A target that ended by itself has failed, also if verdicts were proven before.
-    """
+    """Success if something was measured or compared, and no target failed or ended by itself."""
     has_ended = False
     if isinstance(summary, Summary):
         arms = [one for one in summary.arm_summaries if one.arm.name != summary.run.floor]
@@ -95,7 +84,7 @@ def write_profile_report(
     profiles: Sequence[Profile] = (),
 ) -> int:
     """Writes the reports of a folder's profiles, and prints one of them unless `quiet`."""
-    made = write_profile_reports(folder, flame_graph, sort, profiles)
+    made = reports.write_profile_reports(folder, flame_graph, sort, profiles)
     if as_json:
         click.echo(made.texts["profile.json"], nl=False)
     elif not quiet:
@@ -117,7 +106,7 @@ def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True)
     Of an experiment that was interrupted one screen is printed.
     """
     warn_unfinished(folder)
-    outcome = write_experiment_reports(folder)
+    outcome = reports.write_experiment_reports(folder)
     shown = folder / ("report.json" if as_json else "report.txt")
     text = shown.read_text(encoding="utf-8")
     if as_json:
@@ -136,7 +125,6 @@ def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True)
 
 
 def warn_unfinished(folder: Path) -> None:
-    """Prints a message for each unfinished run of a folder or an experiment."""
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
         if reason := records.unfinished_reason(place):
             print_message(f"{place} is not a finished run: {reason}.")
@@ -169,7 +157,7 @@ def report(run: Path, *, as_json: bool, why: tuple[str, str] | None) -> int:
 
 
 def _print_why(run: Path, arm: str, other: str) -> int:
-    summary = read_summary(run)
+    summary = reports.read_summary(run)
     if not isinstance(summary, Summary):
         raise InputError("--why is about the arms of a comparison")
     text = why_text(summary, arm, other)

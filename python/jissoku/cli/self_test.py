@@ -22,6 +22,7 @@ from jissoku.model.run import NoiseFloor
 from jissoku.records import files
 from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
+from jissoku.request.shared import DIRECTORY
 from jissoku.system.cores import core_assignment
 
 MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
@@ -53,10 +54,7 @@ class SelfTestOptions(msgspec.Struct, frozen=True, kw_only=True):
         option("--loads", type=Written("loads", read_loads), default_text="medium"),
     ] = (LoadLevel.MEDIUM,)
     seed: Annotated[int, option("--seed", type=click.IntRange(0))] = 1
-    out: Annotated[
-        Path | None,
-        option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR"),
-    ] = None
+    out: Annotated[Path | None, option("--out", type=DIRECTORY, metavar="DIR")] = None
 
 
 @verb(SelfTestOptions)

@@ -220,8 +220,6 @@ RSV1 = 0x40
 # What a compressed message ends with, and which is left out (RFC 7692 section 7.2.1).
 TAIL = b"\x00\x00\xff\xff"
 
-NO_STATUS = 1005
-
 
 def expand(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "each" not in case:
@@ -273,15 +271,11 @@ class Channel:
             expect(more & 0x7F == 0, "a fragment of a message is no continuation")
             first, data = first | more & 0x80, data + part
         if first & RSV1:
-            data = self._inflate(data)
+            if not self.keeps_context:
+                self.inflater = zlib.decompressobj(-15)
+            data = self.inflater.decompress(data + TAIL)
         expect(not first & 0x30, "a reserved bit is set")
         return first & 0x0F, data
-
-    def _inflate(self, data: bytes) -> bytes:
-        if not self.keeps_context:
-            self.inflater = zlib.decompressobj(-15)
-        inflated: bytes = self.inflater.decompress(data + TAIL)
-        return inflated
 
 
 def payload_of(item: dict[str, Any]) -> bytes:
@@ -344,7 +338,7 @@ def _check_frames(case: dict[str, Any], connection: Connection) -> None:
         connection.socket.sendall(encoded({"op": "close", "hex": "03e8"}))
     opcode, data = channel.message()
     expect(opcode == OPCODES["close"], f"{_shown(opcode, data)} instead of a close")
-    code = int.from_bytes(data[:2]) if data else NO_STATUS
+    code = int.from_bytes(data[:2]) if data else 1005  # No status (RFC 6455 section 7.1.5).
     allowed = codes if isinstance(codes, list) else [codes]
     expect(code in allowed, f"code {code} instead of {' or '.join(map(str, allowed))}")
     if "close" in case:

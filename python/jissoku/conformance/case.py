@@ -19,8 +19,6 @@ from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.system import toml_file
 
-BUILTIN_CASES = Path(__file__).parent / "cases"
-
 
 class Level(StrEnum):
     MUST = "must"
@@ -61,8 +59,6 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A request that a server has to understand."""
-
     method: str = ""
     target: str = ""
     body: str = ""
@@ -126,9 +122,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     at: str | None = None
 
 
-def read_all(folder: Path = BUILTIN_CASES) -> tuple[Case, ...]:
-    """Reads every file of a folder, in the order of their names."""
-    return _read_folder(folder, _read)
+def read_all(folder: Path | None = None) -> tuple[Case, ...]:
+    return _read_folder(folder or Path(__file__).parent / "cases", _read)
 
 
 def _read(path: Path) -> Iterator[Case]:
@@ -144,8 +139,6 @@ def _read(path: Path) -> Iterator[Case]:
             ) from error
         yield updated(row, send=send, group=file.title)
 
-
-BUILTIN_GATEWAY_CASES = Path(__file__).parent / "gateway" / "cases"
 
 METHOD = re.compile(r"(?:^|\n)([A-Z]+) \S+ HTTP/1\.[01]\r\n")
 
@@ -256,9 +249,8 @@ class _GatewayFile(msgspec.Struct, forbid_unknown_fields=True):
     case: list[GatewayCase]
 
 
-def read_gateway_cases(folder: Path = BUILTIN_GATEWAY_CASES) -> tuple[GatewayCase, ...]:
-    """Reads every file of a folder, in the order of their names."""
-    return _read_folder(folder, _read_gateway)
+def read_gateway_cases(folder: Path | None = None) -> tuple[GatewayCase, ...]:
+    return _read_folder(folder or Path(__file__).parent / "gateway" / "cases", _read_gateway)
 
 
 def _read_gateway(path: Path) -> Iterator[GatewayCase]:

@@ -23,12 +23,7 @@ ANSWER_LIMIT_S = 5.0
 
 @dataclass(slots=True)
 class MethodCount:
-    """The outcomes of the requests of one method.
-
-    Attributes:
-        errors: Requests without a 200 at the client, by the status or error instead.
-        doubled: Requests that reached a server more than once.
-    """
+    """Requests of one method: `errors` by what came instead of a 200, `doubled` at the server."""
 
     requests: int = 0
     errors: Counter[str] = field(default_factory=Counter)
@@ -148,17 +143,11 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BACKLOG = 512
 
 
-# A server behind a proxy that counts how often a request reaches it, and loses its connections. It
-# closes a connection that was idle for a time, or all of them at a restart, as servers do, and
-# reads only what the clients of `counted_load.py` send.
-
-
 class CountingUpstream:
-    """A server in this thread's event loop.
+    """A server behind a proxy that counts how often a request reaches it, and loses connections.
 
-    Attributes:
-        received: How often each target was read to its end.
-        connections: How many connections there were.
+    It closes one that was idle for a time, or all of them at a restart, as servers do, and reads
+    only what the clients above send.
     """
 
     def __init__(

@@ -56,10 +56,8 @@ GATEWAY_QUIET_S = 0.06
 class Observation:
     """What a client saw.
 
-    Attributes:
-        finals: Final answers in order; the last one of a server may be to the probe.
-        interims: Statuses of interim answers, each with the number of final ones before it.
-        malformed: Why the received bytes are not a response; empty if they are.
+    The last of the final answers of a server may be to the probe. Interim statuses have the number
+    of final answers before them. `malformed` is why the received bytes are not a response.
     """
 
     finals: tuple[Response, ...] = ()
@@ -69,11 +67,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedExchange(Observation):
-    """What a server did.
+    """What a server did; the probe was sent after `probed_at` final answers, if at all.
 
-    Attributes:
-        probed_at: Number of final answers before the probe; None: no probe was sent.
-        is_silent: Whether the server neither answered the probe nor closed the connection.
+    One that `is_silent` neither answered the probe nor closed the connection.
     """
 
     probed_at: int | None = None
@@ -81,10 +77,7 @@ class ObservedExchange(Observation):
 
     @property
     def is_kept_open(self) -> bool:
-        """Whether the server answered the probe.
-
-        A rejection at this point is a late one, because the probe is valid.
-        """
+        """Whether the server answered the probe, which is valid: a rejection now is a late one."""
         if self.probed_at is None or len(self.finals) <= self.probed_at:
             return False
         return self.finals[-1].status not in REFUSALS
@@ -99,12 +92,8 @@ class ObservedExchange(Observation):
 class GatewayObservation(Observation):
     """What was seen on both sides of a proxy.
 
-    Attributes:
-        raw: All bytes that the client received.
-        end: The client's connection: `fin`, `rst`, or empty while it is open.
-        is_cut: Whether the last final answer is cut.
-        upstream_end: The connection of the last request.
-        is_kept_open: Whether the client's connection took another request; None: not tested.
+    `raw` is all that the client received; `end` is `fin` or `rst`, or empty while its connection is
+    open. `upstream_end` is of the connection of the last request. None: not tested.
     """
 
     raw: bytes
@@ -252,14 +241,11 @@ def run_gateway_case(
         client = _GatewayClient(connection, case, record)
         client.run()
         kept = client.probe() if case.end is End.OPEN else None
-        return client.observation(_upstream_end(case, record), kept=kept)
-
-
-def _upstream_end(case: GatewayCase, record: CaseRecord) -> End:
-    if not record.requests or case.upstream_end is End.ANY:
-        return End.ANY
-    limit_s = CLOSE_LIMIT_S if case.upstream_end is End.CLOSED else 0.0
-    return record.end_of(record.requests[-1].connection, limit_s)
+        upstream_end = End.ANY
+        if record.requests and case.upstream_end is not End.ANY:
+            limit_s = CLOSE_LIMIT_S if case.upstream_end is End.CLOSED else 0.0
+            upstream_end = record.end_of(record.requests[-1].connection, limit_s)
+        return client.observation(upstream_end, kept=kept)
 
 
 class _GatewayClient(_Client):
@@ -275,10 +261,12 @@ class _GatewayClient(_Client):
     def run(self) -> None:
         """Follows the case, and waits for the answers and requests that are expected."""
         case = self._case
-        done = follow_script(
-            case.client, send=self._send_text, pause=sleep, wait=self._wait, do=self._do
-        )
-        if not done:
+
+        def send(text: str) -> None:
+            self._connection.settimeout(GATEWAY_ANSWER_LIMIT_S)
+            send_in_parts(self._connection, text.encode("latin-1"), self._record.splitting)
+
+        if not follow_script(case.client, send=send, pause=sleep, wait=self._wait, do=self._do):
             return
         got = case.got or ()
         self.read_answers(len(got), GATEWAY_ANSWER_LIMIT_S)
@@ -319,10 +307,6 @@ class _GatewayClient(_Client):
             upstream_end=upstream_end,
             is_kept_open=kept,
         )
-
-    def _send_text(self, text: str) -> None:
-        self._connection.settimeout(GATEWAY_ANSWER_LIMIT_S)
-        send_in_parts(self._connection, text.encode("latin-1"), self._record.splitting)
 
     def _wait(self, what: Await) -> None:
         reader, limit_s = self.reader, GATEWAY_ANSWER_LIMIT_S

@@ -127,7 +127,6 @@ def _no_response(case: Case, seen: ObservedExchange) -> Judgement:
 
 
 def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) -> Judgement:
-    """The target accepted what jissoku rejects."""
     statuses = " and ".join(str(answer.status) for answer in rest)
     goes_on = "goes on" if seen.is_kept_open else "ends the connection"
     reason = f"answers {statuses} and {goes_on}"

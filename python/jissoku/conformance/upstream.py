@@ -16,32 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from jissoku.conformance.case import (
-    Await,
-    Do,
-    End,
-    GatewayCase,
-    ServerKind,
-    SplitMode,
-    Step,
-    split_points,
-)
-from jissoku.conformance.messages import (
-    HeadReader,
-    MalformedMessage,
-    ReceivedRequest,
-    RequestReader,
-    http_head,
-    packet_head,
-)
+from jissoku.conformance import case as cases, messages
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.system.address import HOST, Address
 
 # Between two parts, so that they arrive as two.
 GAP_S = 0.002
-
-# Longer texts are bodies; dividing them shows nothing and takes long.
-SPLIT_BYTES_MAX = 8192
 
 
 def send_pieces(
@@ -64,25 +44,26 @@ def send_pieces(
             connection.sendall(data[start:end])
 
 
-def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
+def send_in_parts(connection: sockets.socket, data: bytes, splitting: cases.SplitMode) -> None:
     cuts: tuple[int, ...] = ()
-    if len(data) <= SPLIT_BYTES_MAX:
+    # Longer texts are bodies; dividing them shows nothing and takes long.
+    if len(data) <= 8192:
         # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
         middle = data.find(b"\r") + 1
-        if splitting is SplitMode.BYTES:
-            *_, cuts = split_points(len(data), splitting)
-        elif splitting is SplitMode.SPLITS and 0 < middle < len(data):
+        if splitting is cases.SplitMode.BYTES:
+            *_, cuts = cases.split_points(len(data), splitting)
+        elif splitting is cases.SplitMode.SPLITS and 0 < middle < len(data):
             cuts = (middle,)
-    send_pieces(connection, data, cuts, gap_s=GAP_S if splitting is SplitMode.SPLITS else 0)
+    send_pieces(connection, data, cuts, gap_s=GAP_S if splitting is cases.SplitMode.SPLITS else 0)
 
 
 def follow_script(
-    script: Iterable[Step],
+    script: Iterable[cases.Step],
     *,
     send: Callable[[str], object],
     pause: Callable[[float], object],
-    wait: Callable[[Await], object],
-    do: Callable[[Do], bool],
+    wait: Callable[[cases.Await], object],
+    do: Callable[[cases.Do], bool],
 ) -> bool:
     """Whether no step closed the connection."""
     for step in script:
@@ -113,9 +94,6 @@ READ_BYTES = 65536
 # How long a proxy may take to close connections that its upstream has ended between two cases.
 CLOSE_LIMIT_S = 0.3
 
-# No step of a script takes longer.
-STEP_LIMIT_S = 8.0
-
 BACKLOG = 128
 
 
@@ -124,7 +102,7 @@ class UpstreamConnection:
     """One connection of the proxy to a server; `end` is how it ended, as by `fin` or `rst`."""
 
     number: int
-    reader: RequestReader = field(default_factory=RequestReader)
+    reader: messages.RequestReader = field(default_factory=messages.RequestReader)
     malformed: str = ""
     end: str = ""
 
@@ -134,24 +112,24 @@ class CaseRecord:
 
     def __init__(
         self,
-        case: GatewayCase,
-        splitting: SplitMode,
-        read_head: HeadReader[ReceivedRequest] = http_head,
+        case: cases.GatewayCase,
+        splitting: cases.SplitMode,
+        read_head: messages.HeadReader[messages.ReceivedRequest] = messages.http_head,
     ) -> None:
         self._read_head = read_head
         self.changed = threading.Condition()
         self.connections: list[UpstreamConnection] = []
-        self.requests: list[ReceivedRequest] = []
+        self.requests: list[messages.ReceivedRequest] = []
         self.is_over = threading.Event()
         self.splitting = splitting
         self.sockets: list[sockets.socket] = []
         self._answers = list(case.answers)
         self._scripts = list(case.script)
 
-    def open(self, connection: sockets.socket) -> tuple[UpstreamConnection, tuple[Step, ...]]:
+    def open(self, connection: sockets.socket) -> tuple[UpstreamConnection, tuple[cases.Step, ...]]:
         with self.changed:
             number = len(self.connections)
-            seen = UpstreamConnection(number, reader=RequestReader(self._read_head))
+            seen = UpstreamConnection(number, reader=messages.RequestReader(self._read_head))
             self.connections.append(seen)
             self.sockets.append(connection)
             script = self._scripts.pop(0) if self._scripts else ()
@@ -166,23 +144,23 @@ class CaseRecord:
         with self.changed:
             return self.changed.wait_for(lambda: len(self.requests) >= count, limit_s)
 
-    def end_of(self, number: int, limit_s: float) -> End:
+    def end_of(self, number: int, limit_s: float) -> cases.End:
         """Whether a connection is still open after waiting for its end."""
         with self.changed:
             is_closed = self.changed.wait_for(lambda: self.connections[number].end, limit_s)
-            return End.CLOSED if is_closed else End.OPEN
+            return cases.End.CLOSED if is_closed else cases.End.OPEN
 
 
 class Upstream:
-    """The servers behind a proxy; a context manager."""
-
     def __init__(
         self,
-        kinds: Sequence[ServerKind],
+        kinds: Sequence[cases.ServerKind],
         transport: Transport,
         protocol: UpstreamProtocol = UpstreamProtocol.HTTP,
     ) -> None:
-        self._read_head = packet_head if protocol is UpstreamProtocol.UWSGI else http_head
+        self._read_head = (
+            messages.packet_head if protocol is UpstreamProtocol.UWSGI else messages.http_head
+        )
         self._folder = (
             tempfile.TemporaryDirectory(prefix="jissoku-") if transport is Transport.UNIX else None
         )
@@ -206,7 +184,7 @@ class Upstream:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def begin(self, case: GatewayCase, splitting: SplitMode) -> CaseRecord:
+    def begin(self, case: cases.GatewayCase, splitting: cases.SplitMode) -> CaseRecord:
         """Closes what the previous case left open, and follows this case's scripts."""
         self.finish()
         self._record = CaseRecord(case, splitting, self._read_head)
@@ -229,11 +207,11 @@ class Upstream:
             with suppress(OSError):
                 one.shutdown(sockets.SHUT_RDWR)
 
-    def _open(self, kind: ServerKind, index: int) -> Address:
+    def _open(self, kind: cases.ServerKind, index: int) -> Address:
         if self._folder is not None:
             listener = sockets.socket(sockets.AF_UNIX)
             address = Address(socket=str(Path(self._folder.name) / f"server{index}"))
-            if kind is ServerKind.REFUSED:
+            if kind is cases.ServerKind.REFUSED:
                 listener.close()
                 return address
             listener.bind(address.socket)
@@ -243,10 +221,10 @@ class Upstream:
             address = Address(port=listener.getsockname()[1])
         self._listeners.append(listener)
         # A bound port without a listener refuses connections, and no other process can bind it.
-        if kind is ServerKind.FULL:
+        if kind is cases.ServerKind.FULL:
             listener.listen(0)
             self._fill(address)
-        elif kind is ServerKind.SCRIPTED:
+        elif kind is cases.ServerKind.SCRIPTED:
             listener.listen(BACKLOG)
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
         return address
@@ -284,7 +262,7 @@ class _Conversation:
 
     def run(self) -> None:
         """Follows the script, answers one request after the other, and reads to the end."""
-        self._connection.settimeout(STEP_LIMIT_S)
+        self._connection.settimeout(8.0)  # No step of a script takes longer.
         if self._connection.family == sockets.AF_INET:
             self._connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
         pause = self._record.is_over.wait
@@ -292,9 +270,9 @@ class _Conversation:
             if follow_script(
                 self._script, send=self._send, pause=pause, wait=self._wait, do=self._do
             ):
-                while self._wait(Await.REQUEST):
+                while self._wait(cases.Await.REQUEST):
                     self._send(self._record.next_answer())
-            self._wait(Await.END)
+            self._wait(cases.Await.END)
         except TimeoutError:
             self._note_end("kept waiting")
         except OSError as error:
@@ -311,28 +289,28 @@ class _Conversation:
     def _send(self, text: str) -> None:
         send_in_parts(self._connection, text.encode("latin-1"), self._record.splitting)
 
-    def _wait(self, what: Await) -> bool:
+    def _wait(self, what: cases.Await) -> bool:
         """Waits for one more head or complete request, or for the end; whether it arrived."""
         requests = self._seen.reader.messages
         while not self._seen.end:
-            is_there = what is not Await.END and len(requests) > self._served
-            if is_there and (what is Await.HEAD or requests[self._served].is_complete):
+            is_there = what is not cases.Await.END and len(requests) > self._served
+            if is_there and (what is cases.Await.HEAD or requests[self._served].is_complete):
                 # A script may wait for the head and then for the whole of the same request.
-                self._served += what is Await.REQUEST
+                self._served += what is cases.Await.REQUEST
                 return True
             self._receive()
-        return what is Await.END
+        return what is cases.Await.END
 
-    def _do(self, what: Do) -> bool:
-        if what is Do.TUNNEL:
+    def _do(self, what: cases.Do) -> bool:
+        if what is cases.Do.TUNNEL:
             self._seen.reader.is_tunnel = True
-        elif what is Do.CONTINUE:
+        elif what is cases.Do.CONTINUE:
             if self._seen.reader.messages[-1].has("Expect"):
                 self._send(CONTINUE)
-        elif what is Do.FIN:
+        elif what is cases.Do.FIN:
             self._connection.shutdown(sockets.SHUT_WR)
         else:
-            if what is Do.RST:
+            if what is cases.Do.RST:
                 reset(self._connection)
             self._connection.close()
             self._note_end("fin")
@@ -343,18 +321,16 @@ class _Conversation:
         data = self._connection.recv(READ_BYTES)
         if not data:
             self._note_end("fin")
-            return
-        with self._record.changed:
-            self._take(data)
-            self._record.changed.notify_all()
+        elif not self._seen.malformed:
+            with self._record.changed:
+                self._take(data)
+                self._record.changed.notify_all()
 
     def _take(self, data: bytes) -> None:
-        if self._seen.malformed:
-            return
         known = len(self._seen.reader.messages)
         try:
             self._seen.reader.feed(data)
-        except MalformedMessage as error:
+        except messages.MalformedMessage as error:
             self._seen.malformed = str(error)
         for request in self._seen.reader.messages[known:]:
             request.connection = self._seen.number

@@ -1,11 +1,13 @@
 """Durations, numbers of blocks and precision of each mode, and what fits a time budget."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 
-from jissoku.model import Load, LoadLevel, Mode, TrialKind
-from jissoku.model.updated import updated
-from jissoku.model.wording import time_text
+import msgspec
+
+from jissoku.model import Load, LoadLevel, Mode, TrialKind, time_text, updated
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -123,37 +125,8 @@ class SamplingPlan:
         return SliceLength(nominal_ns, max(nominal_ns, needed_ns))
 
 
-SAMPLING_PLANS = {
-    # Nine blocks allow an exact rejection for up to ten comparisons under Holm. Blocks are as short
-    # as whole rotations allow: a proof from few blocks asks for a large |t|, so that a fourth block
-    # is worth more than longer ones.
-    Mode.QUICK: SamplingPlan(
-        blocks=9,
-        blocks_max=9,
-        closed_loop_blocks=3,
-        fixed_rate_blocks=2,
-        warmup_ns=SECOND // 10,
-        window_ns=4 * SECOND // 10,
-        active_ns_by_level={LoadLevel.HEAVY: 2 * SECOND // 10},
-        warmup_max_ns=SECOND // 4,
-        cross_check_blocks=2,
-        capacity_blocks=3,
-    ),
-    Mode.STANDARD: SamplingPlan(
-        blocks=10,
-        blocks_max=40,
-        closed_loop_blocks=10,
-        fixed_rate_blocks=6,
-        warmup_ns=SECOND,
-        window_ns=2 * SECOND,
-        cross_check_blocks=6,
-        capacity_blocks=6,
-        warmup_requests=30_000,
-        warmup_max_ns=2 * SECOND,
-        compile_ns=3 * SECOND,
-    ),
-}
-
+_TEXT = files("jissoku.design").joinpath("plans.toml").read_text(encoding="utf-8")
+SAMPLING_PLANS = msgspec.convert(tomllib.loads(_TEXT), dict[Mode, SamplingPlan])
 
 # A run that is to be precise, or may take longer than this, has the blocks of standard mode.
 LONG_SECONDS = 600.0
@@ -224,7 +197,6 @@ LEFT_OUT = 1.5
 
 
 def tuning(plan: SamplingPlan, pairs: int = 1) -> SamplingPlan:
-    """The plan of a campaign of a tuning with this many pairs."""
     is_quick = plan.blocks_max < SAMPLING_PLANS[Mode.STANDARD].blocks_max
     plan = replace(
         plan, paired_window_ns=max(TUNING_WINDOW_NS, plan.paired_window_ns), capacity_blocks=0
@@ -245,12 +217,21 @@ class TuningTime:
 
 
 def tuning_time(
-    likely: float, most: int, at_full_load: int, plan: SamplingPlan, *, pay: bool, counted: int = 0
+    likely: float,
+    most: int,
+    at_full_load: int,
+    plan: SamplingPlan,
+    *,
+    pay: bool,
+    counted: int = 0,
+    rates_count: bool = False,
 ) -> TuningTime:
     """The time of a tuning with this many knobs that are judged by their cost.
 
-    `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay;
-    `counted` are those with which it is still counted what a request does.
+    `at_full_load` are those that are judged by the rate, which takes more than one block if
+    `rates_count`: the server costs so much beside the load generator that the rate is its own. With
+    `pay`, all are likely to pay; `counted` are those with which it is still counted what a request
+    does.
     """
     together = together_time(0, most if most > 1 else 0, plan)
     most_s = _most_s(plan, most) + together.most_s * (most > 0)
@@ -259,7 +240,9 @@ def tuning_time(
         paying = knobs if pay else min(knobs, LEFT_OUT)
         together = together_time(paying if knobs > 1 else 0, 0, plan)
         # In the first campaign and in that at full load each arm has a closed loop, too.
-        arms_s = FULL_LOAD_S * sum(arms + 1 for arms in (knobs, at_full_load) if arms)
+        blocks = ALONE_BLOCKS if rates_count else 1
+        arms_s = FULL_LOAD_S * ((knobs + 1) * (knobs > 0))
+        arms_s += FULL_LOAD_S * blocks * ((at_full_load + 1) * (at_full_load > 0))
         return _blocks_s(ALONE_BLOCKS * knobs, plan) + together.likely_s * (knobs > 0) + arms_s
 
     if tuning(plan).seconds:
@@ -315,12 +298,10 @@ WARMUP_MAX_NS = SECOND // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRequirements:
-    """The measurements that the claims require of one workload.
+    """What claims require of one workload: cost or latencies of arms that are measured together.
 
-    Attributes:
-        compares_cost: Or latencies, for which arms are measured together.
-        needs_closed_loop: For rates or memory, in every block.
-        settle_s: At the workload's rate before each window.
+    `needs_closed_loop` is for rates or memory, in every block; `settle_s` at its rate before
+    windows.
     """
 
     arms: int

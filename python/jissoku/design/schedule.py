@@ -70,12 +70,10 @@ def block(
 ) -> Iterator[PlannedStart]:
     """What one block measures, in its order, decided by the seed alone.
 
-    The order of starts, of arms within each start and of loads is drawn. Within a paired trial the
-    starting order alternates between blocks, so that over a run both arms are first equally often.
-
-    Args:
-        kinds: Which kinds this block holds, and of which groups of arms, a start for each group.
-        checks: Whether time-sliced starts are also measured in turns of the other length.
+    The order of starts, of arms within each start and of loads is drawn. Within a paired trial
+    the starting order alternates between blocks, so that over a run both arms are first equally
+    often. `kinds` has the groups of arms, a start for each; with `checks` time-sliced starts
+    are also measured in slices of the other length.
     """
     rng = random.Random(f"{seed}/block/{index}")
     starts = [(kind, names) for kind, groups in kinds.items() for names in groups]
@@ -111,12 +109,6 @@ WORKERS_ALL = 8
 CAPACITY_FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
 
 
-@dataclass(frozen=True, slots=True)
-class LevelTrial:
-    planned: PlannedTrial
-    level: int
-
-
 def validated_levels(levels: Sequence[int]) -> tuple[int, ...]:
     """The same levels, ascending; an InputError if they cannot be fitted."""
     if len(set(levels)) != len(levels):
@@ -134,8 +126,7 @@ def validated_levels(levels: Sequence[int]) -> tuple[int, ...]:
 def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
     """Default levels; empty for rates, which depend on the targets.
 
-    Levels of workers beyond the server's cores are measured, so that the cost of too many is seen,
-    and never fitted.
+    Levels of workers beyond the server's cores show the cost of too many, and are never fitted.
     """
     if axis is Axis.CONNECTIONS:
         return CONNECTIONS
@@ -147,30 +138,25 @@ def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
 
 
 def rates_of(capacities: Mapping[str, float]) -> tuple[int, ...]:
-    """Rates common to all targets, from each one's closed-loop rate; ascending."""
-    slowest = min(capacities.values())
-    return tuple(sorted({_two_digits(slowest * load) for load in CAPACITY_FRACTIONS}))
-
-
-def _two_digits(rate: float) -> int:
-    scale = 10 ** max(0, math.floor(math.log10(rate)) - 1) if rate > 1 else 1
-    return max(1, round(rate / scale) * scale)
+    """Rates common to all targets, from each one's closed-loop rate; ascending, in two digits."""
+    rates = set()
+    for fraction in CAPACITY_FRACTIONS:
+        rate = min(capacities.values()) * fraction
+        scale = 10 ** max(0, math.floor(math.log10(rate)) - 1) if rate > 1 else 1
+        rates.add(max(1, round(rate / scale) * scale))
+    return tuple(sorted(rates))
 
 
 def level_block(
     index: int, names: Sequence[str], levels: Sequence[int], kind: TrialKind, *, seed: int
-) -> Iterator[LevelTrial]:
-    """The trials of one block: every target at every level once, in a random order.
-
-    A drift within a block then affects all levels alike.
-    """
+) -> Iterator[tuple[PlannedTrial, int]]:
+    """Every target at every level once, in a random order: drift affects all levels alike."""
     rng = random.Random(f"{seed}/sweep/{index}")
     cells = [(name, level) for name in names for level in levels]
     rng.shuffle(cells)
     for name, level in cells:
-        yield LevelTrial(
-            PlannedTrial(block=index, kind=kind, arms=(name,), seed=rng.getrandbits(31)), level
-        )
+        seed = rng.getrandbits(31)
+        yield PlannedTrial(block=index, kind=kind, arms=(name,), seed=seed), level
 
 
 # Requests per second for each core of the server. The pilot only says which of these an arm can
@@ -178,15 +164,12 @@ def level_block(
 LIGHT, MEDIUM, HEAVY = 1_000, 5_000, 20_000
 
 
-def _level_of(rate: int) -> LoadLevel:
-    if rate < MEDIUM:
-        return LoadLevel.LIGHT
-    return LoadLevel.MEDIUM if rate < HEAVY else LoadLevel.HEAVY
-
-
+NAMED = ((LIGHT, LoadLevel.LIGHT), (MEDIUM, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY))
 LOADS = {
-    Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MEDIUM, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
-    Mode.STANDARD: tuple((rate, _level_of(rate)) for rate in rate_grid(LIGHT, 100_000)),
+    Mode.QUICK: NAMED,
+    Mode.STANDARD: tuple(
+        (rate, max(one for one in NAMED if one[0] <= rate)[1]) for rate in rate_grid(LIGHT, 100_000)
+    ),
 }
 
 # An arm reaches a rate that is at most this part of its closed-loop rate: full load is asked for at
@@ -198,10 +181,7 @@ DECADE = 10
 
 
 def capacities_of(trials: Sequence[Trial]) -> dict[str, float]:
-    """Closed-loop rate of each arm, in requests per second; the best of its attempts.
-
-    Disturbed trials are precise enough for this.
-    """
+    """Requests per second of each arm in the closed loop: its best attempt, however disturbed."""
     found: dict[str, float] = {}
     for trial in trials:
         for measurement in trial.measurements:

@@ -52,7 +52,6 @@ def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
 
 
 def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """The unchanged target, which is the baseline, and each knob alone."""
     return (Combination(BASELINE, ()), *(Combination(name_alone(knob), (knob,)) for knob in knobs))
 
 

@@ -13,10 +13,7 @@ OF_BYTES = frozenset(
 
 
 def findings(observed: Observations, server: str = "") -> tuple[Finding, ...]:
-    """All causes that the observations support, those that usually cost most first.
-
-    `server` is the one that the command starts, if it is known.
-    """
+    """All causes that the observations support, those that usually cost most first."""
     found = {finding.name: finding for finding in cpu_findings(observed.profile)}
     if observed.wire is not None:
         size = f"an answer has {observed.wire.answer_size:,} bytes"

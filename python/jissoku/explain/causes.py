@@ -2,19 +2,16 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 
 import msgspec
 
 from jissoku.model.explanation import Finding, FindingScope, Observations
-from jissoku.model.profile import Frame
-from jissoku.model.profile_observation import CpuShare, ProfileObservation
+from jissoku.model.profile import CpuShare, Frame, ProfileObservation
 
 # What compilers add to the name of a function that they specialise or divide.
 VARIANT = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|llvm)(\.\d+)?)+$")
-
-FUNCTIONS_SHOWN = 3
 
 # Below this a share of samples is too uncertain to name a cause by.
 SAMPLES_MIN = 30
@@ -138,10 +135,7 @@ CPU_CAUSES = tuple(cause for cause in CAUSES.values() if cause.work)
 
 
 def cpu_findings(profile: ProfileObservation | None) -> list[Finding]:
-    """The kinds of work with enough of the CPU time; none without a profile.
-
-    A sample counts if such a function is anywhere on its stack.
-    """
+    """The kinds of work that are on the stacks of enough samples; none without a profile."""
     if profile is None:
         return []
     return [found for cause in CPU_CAUSES if (found := _diagnose(cause, profile)) is not None]
@@ -151,7 +145,10 @@ def _diagnose(cause: Cause, profile: ProfileObservation) -> Finding | None:
     work = cause.work
     assert work is not None
     others = [WORK[name].matches for name in work.excluding]
-    unsampled = _unsampled(work, profile)
+    needed = work.processes_min
+    is_of_processes = needed is not None and profile.processes_per_request >= needed
+    # The CPU time of processes too short to be sampled.
+    unsampled = profile.unsampled if is_of_processes else None
     kinds = [work.matches]
     if unsampled and work.of_processes:
         kinds.append(Work(functions=work.of_processes).matches)
@@ -165,40 +162,25 @@ def _diagnose(cause: Cause, profile: ProfileObservation) -> Finding | None:
         return None
     ns = sum(one.ns_per_request for one in shares)
     part = format_part(profile.cpu_ns_per_request, share)
-    evidence = (*_of_functions(found), *_of_processes(profile, unsampled))
+    evidence = list(_of_functions(found))
+    if unsampled is not None:
+        started = f"{profile.processes_per_request:.2g} processes are started per request"
+        if unsampled.samples:
+            started += (
+                f"; {unsampled.share:.0%} of the CPU time is of those too short to be sampled"
+            )
+        evidence.append(started)
     return finding(cause.name, *evidence, saving=f"at most {format_time(ns)} of {part}")
 
 
-def _unsampled(work: Work, profile: ProfileObservation) -> CpuShare | None:
-    """The CPU time of processes too short to be sampled, if it is of this kind."""
-    needed = work.processes_min
-    if needed is None or profile.processes_per_request < needed:
-        return None
-    return profile.unsampled
-
-
-def _of_functions(found: CpuShare) -> tuple[str, ...]:
-    if not found.samples:
-        return ()
-    in_them = f"{found.share:.0%} of the CPU time is in such functions"
-    callers = (f"called from {_listed(found.callers)} per request",) if found.callers else ()
-    return (
-        f"{in_them} ({found.samples:,} samples)",
-        f"most of it in {_listed(found.innermost)} per request",
-        *callers,
-    )
-
-
-def _of_processes(profile: ProfileObservation, unsampled: CpuShare | None) -> tuple[str, ...]:
-    if unsampled is None:
-        return ()
-    started = f"{profile.processes_per_request:.2g} processes are started per request"
-    if not unsampled.samples:
-        return (started,)
-    return (
-        f"{started}; {unsampled.share:.0%} of the CPU time is of those too short to be sampled",
-    )
+def _of_functions(found: CpuShare) -> Iterator[str]:
+    if found.samples:
+        in_them = f"{found.share:.0%} of the CPU time is in such functions"
+        yield f"{in_them} ({found.samples:,} samples)"
+        yield f"most of it in {_listed(found.innermost)} per request"
+    if found.callers:
+        yield f"called from {_listed(found.callers)} per request"
 
 
 def _listed(functions: tuple[tuple[str, float], ...]) -> str:
-    return ", ".join(f"{name} {format_time(ns)}" for name, ns in functions[:FUNCTIONS_SHOWN])
+    return ", ".join(f"{name} {format_time(ns)}" for name, ns in functions[:3])

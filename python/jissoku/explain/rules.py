@@ -8,9 +8,8 @@ from pathlib import PurePosixPath
 
 from jissoku.explain import started, waiting
 from jissoku.explain.causes import INSTEAD, WORK, finding, format_saving, format_time
-from jissoku.model import ACHIEVED_MIN
-from jissoku.model.explanation import Finding, LoadObservation, Observations, SyscallObservation
-from jissoku.model.wording import plural
+from jissoku.model import ACHIEVED_MIN, plural
+from jissoku.model.explanation import Finding, Observations, SyscallObservation
 
 Rule = Callable[[Observations], Finding | None]
 
@@ -20,9 +19,6 @@ PER_REQUEST_MIN = 0.5
 # One question or two per request are what applications do, and this many are a loop of them.
 TRIPS_MIN = 5
 ADDRESSES_SHOWN = 3
-
-# An access log has a line or two for each request.
-LOG_LINES_MAX = 5
 
 # Files that the C library reads for each lookup of a name, which are reported there.
 OF_LOOKUPS = frozenset(
@@ -39,13 +35,6 @@ WORKER_BUSY_MIN = 0.3
 # With this many connections per core no worker is without any by chance.
 CONNECTIONS_MIN = 8
 
-# Linux delays an acknowledgement by 40 ms at the least (TCP_DELACK_MIN).
-STALL_NS = 30_000_000
-STALLED_MIN = 0.25
-
-# Without the delay latency must be lower by this factor; else the delay is not the cause.
-FASTER = 3
-
 # A connection costs as much as a few requests; spread over more answers it is below the noise.
 ANSWERS_MAX = 100
 
@@ -55,9 +44,6 @@ USER_MIN = 0.6
 
 # Threads of one process that use about one core in total wait for one lock.
 ONE_CORE = (0.8, 1.15)
-
-# With fewer idle cores than this, nothing waits for a lock alone.
-SPARE_CORES = 0.3
 
 # Of the CPU time in the lock of an interpreter: less is not worth a sentence.
 LOCK_SHARE_MIN = 0.05
@@ -79,9 +65,6 @@ FILE_READS = ("pread64", "preadv", "preadv2")
 FILE_READS_MIN = 2
 COPIED_BYTES_MIN = 64 * 1024
 
-# Each new connection accounts for this many calls of one name.
-CALLS_PER_CONNECTION = 3
-
 # Calls that belong to opening a file, reported there.
 OF_FILES = frozenset(["fstat", "fcntl", "ioctl", "lseek", "mmap", "munmap"])
 
@@ -89,10 +72,6 @@ OF_FILES = frozenset(["fstat", "fcntl", "ioctl", "lseek", "mmap", "munmap"])
 # listener is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose
 # threads hand the listener to one another.
 SPURIOUS_MIN = 0.08
-
-CONNECTION_BYTES_MAX = 32 * 1024
-
-GENERATOR_BUSY_MIN = 0.9
 
 # Below this a value in microseconds would read as 0.0.
 SMALL_NS = 100
@@ -127,13 +106,15 @@ def delayed_acknowledgement(observed: Observations) -> Finding | None:
     wire = observed.wire
     if wire is None or not wire.latency_ns_acknowledged or not wire.segments:
         return None
-    stalled = [ns for ns in wire.latency_ns if ns >= STALL_NS]
-    if len(stalled) < STALLED_MIN * len(wire.latency_ns):
+    # Linux delays an acknowledgement by 40 ms at the least (TCP_DELACK_MIN).
+    stalled = [ns for ns in wire.latency_ns if ns >= 30_000_000]
+    if len(stalled) < len(wire.latency_ns) / 4:
         return None
     prompt_ns = statistics.median(wire.latency_ns_acknowledged)
     stall_ns = statistics.median(stalled)
     segments = statistics.median(wire.segments)
-    if prompt_ns * FASTER > stall_ns or segments < 2:
+    # Without the delay latency must be much lower; else the delay is not the cause.
+    if prompt_ns * 3 > stall_ns or segments < 2:
         return None
     prompt, stall = format_time(prompt_ns), format_time(stall_ns)
     return finding(
@@ -246,7 +227,10 @@ def interpreter_lock(observed: Observations) -> Finding | None:
     rates, too: most of the time has to be outside the kernel, or spent on the lock.
     """
     load, profile = observed.load, observed.profile
-    if load is None or load.cores < 2 or _uses_all_cores(load):
+    if load is None or load.cores < 2:
+        return None
+    # With fewer idle cores, nothing waits for a lock alone.
+    if load.cpu_cores + (load.generator_cpu_cores or 0.0) > load.cores - 0.3:
         return None
     lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
     if (load.cpu_user_fraction or 0.0) < USER_MIN and lock < LOCK_SHARE_MIN:
@@ -263,11 +247,6 @@ def interpreter_lock(observed: Observations) -> Finding | None:
                 evidence.append(f"{lock:.0%} of the CPU time passes the lock on")
             return finding("interpreter-lock", *evidence, factor=load.cores)
     return None
-
-
-def _uses_all_cores(load: LoadObservation) -> bool:
-    """Whether all processes of the target leave too little for another thread at work."""
-    return load.cpu_cores + (load.generator_cpu_cores or 0.0) > load.cores - SPARE_CORES
 
 
 def _path_rule(
@@ -323,14 +302,21 @@ def file_copied(observed: Observations) -> Finding | None:
 
 
 def _log_files(syscalls: SyscallObservation, *, are_verbose: bool) -> dict[str, int]:
-    most = LOG_LINES_MAX * syscalls.requests
+    # An access log has a line or two for each request.
+    most = 5 * syscalls.requests
     return {path: n for path, n in syscalls.logged.items() if (n > most) is are_verbose}
 
 
 def linear_timers(observed: Observations) -> Finding | None:
-    """Compares CPU time per request while other connections are idle and while they wait."""
+    """Compares CPU time per request while other connections are idle and while they wait.
+
+    Answers that wait for acknowledgements come in batches of changing size: with eight connections
+    the cost of one then differs by a half from load to load.
+    """
     timers = observed.timers
-    if timers is None or timers.cost_growth < GROWTH_MIN:
+    if timers is None or delayed_acknowledgement(observed):
+        return None
+    if timers.cost_growth < GROWTH_MIN or not timers.is_growth_proven:
         return None
     waiting, idle = format_time(timers.cpu_ns_waiting), format_time(timers.cpu_ns_idle)
     evidence = [
@@ -417,7 +403,8 @@ def _frequent(
     syscalls: SyscallObservation, counts: dict[str, int], names: Iterable[str]
 ) -> dict[str, float]:
     """Calls per request of these names, without those of new connections, if most requests do."""
-    connecting = CALLS_PER_CONNECTION * syscalls.connections
+    # Each new connection accounts for some calls of one name.
+    connecting = 3 * syscalls.connections
     each = {name: (counts.get(name, 0) - connecting) / syscalls.requests for name in names}
     return {name: count for name, count in each.items() if count >= PER_REQUEST_MIN}
 
@@ -443,7 +430,7 @@ def memory_per_connection(observed: Observations) -> Finding | None:
     if memory is None or not memory.connections:
         return None
     each = (memory.rss_bytes_after - memory.rss_bytes_before) / memory.connections
-    if each < CONNECTION_BYTES_MAX:
+    if each < 32 * 1024:
         return None
     return finding(
         "memory-per-connection",
@@ -483,7 +470,7 @@ def generator_bound(observed: Observations) -> Finding | None:
     if load is None or load.rate_rps_offered is not None:
         return None
     busy = load.generator_busy_fraction
-    if busy < GENERATOR_BUSY_MIN:
+    if busy < 0.9:
         return None
     return finding("generator-bound", f"its busiest thread was at work {busy:.0%} of the time")
 

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import PurePosixPath
 
@@ -46,9 +46,5 @@ def server_of(processes: Iterable[ProcessInfo]) -> str:
 
 def server_of_command(words: Iterable[str]) -> str:
     """The server that a command starts; empty if none that is known."""
-    return next((_SERVER_OF[name] for name in _programs(words) if name in _SERVER_OF), "")
-
-
-def _programs(words: Iterable[str]) -> Iterator[str]:
-    for word in tuple(words)[:WORDS_MAX]:
-        yield RELEASE.sub("", PurePosixPath(word).name)
+    names = (RELEASE.sub("", PurePosixPath(word).name) for word in tuple(words)[:WORDS_MAX])
+    return next((_SERVER_OF[name] for name in names if name in _SERVER_OF), "")

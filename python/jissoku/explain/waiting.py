@@ -19,12 +19,6 @@ RESTING = (" its client", " its listener")
 
 INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")
 
-# Fewer looks at a thread say little of where it waits.
-LOOKS_MIN = 30
-
-# Of the looks at an event loop: a few may meet it in a page fault or in a write to a full disk.
-BLOCKED_MIN = 0.25
-
 # A lone answer that takes so long, and its processes compute for less than half of it.
 SLOW_NS = 2_000_000
 COMPUTING_MAX = 0.5
@@ -33,13 +27,6 @@ COMPUTING_MAX = 0.5
 # of the busiest thread's core, is used.
 IN_WORK_MAX = 0.5
 CORES_BUSY_MAX = 0.6
-
-# Cores that an interpreter uses at most when no thread waits for its lock.
-IDLE_MAX = 0.3
-
-# At every second request or more often.
-SYNCED_MIN = 0.5
-WRITING_MIN = 0.1
 
 PLACES_SHOWN = 3
 
@@ -61,7 +48,8 @@ def blocked_event_loop(observed: Observations) -> Finding | None:
         if thread.rest not in EVENT_WAITS:
             continue
         elsewhere = _elsewhere(thread, has_locks=_waits_for_locks(observed, thread))
-        if elsewhere.total() >= BLOCKED_MIN * thread.looks:
+        # A few looks may meet it in a page fault or in a write to a full disk.
+        if elsewhere.total() >= thread.looks / 4:
             evidence.append(
                 f"{thread.name} rests in {thread.rest}, and under load"
                 f" {elsewhere.total() / thread.looks:.0%} of {thread.looks} looks met it in"
@@ -124,7 +112,7 @@ def time_without_cpu(observed: Observations) -> Finding | None:
 def disk_per_request(observed: Observations) -> Finding | None:
     """Counts waits for a disk, and looks for threads that sleep in a write."""
     calls, evidence = observed.syscalls, []
-    if calls is not None and sum(calls.synced.values()) >= SYNCED_MIN * calls.requests:
+    if calls is not None and sum(calls.synced.values()) >= calls.requests / 2:
         evidence += [
             f"{count / calls.requests:.2f} calls of fsync per request for {path}"
             for path, count in Counter(calls.synced).most_common(PLACES_SHOWN)
@@ -135,7 +123,7 @@ def disk_per_request(observed: Observations) -> Finding | None:
             for place, count in _elsewhere(thread).items()
             if _call(place) in {"write", "writev", "pwrite64", "fsync", "fdatasync"}
         }
-        if sum(places.values()) >= WRITING_MIN * thread.looks:
+        if sum(places.values()) >= 0.1 * thread.looks:
             met = _listed(Counter(places), thread)
             evidence.append(f"of the looks at {thread.name} under load, {met}")
     return finding("disk-per-request", *evidence[:PLACES_SHOWN]) if evidence else None
@@ -208,7 +196,7 @@ def _waits_for_locks(observed: Observations, thread: ThreadWaits) -> bool:
     load = observed.load
     if load is None or load.cpu_ns is None or thread.pid != thread.tid:
         return False
-    if load.cpu_ns > IDLE_MAX * load.duration_ns:
+    if load.cpu_ns > 0.3 * load.duration_ns:
         return False
     # Each probe has a start of its own, so that processes have other numbers.
     names = (PurePosixPath(program.executable).name for program in load.processes)
@@ -217,7 +205,8 @@ def _waits_for_locks(observed: Observations, thread: ThreadWaits) -> bool:
 
 def _threads(observed: Observations) -> Iterator[ThreadWaits]:
     waits = observed.waits
-    yield from (one for one in (waits.threads if waits else ()) if one.looks >= LOOKS_MIN)
+    # Fewer looks at a thread say little of where it waits.
+    yield from (one for one in (waits.threads if waits else ()) if one.looks >= 30)
 
 
 def _call(place: str) -> str:

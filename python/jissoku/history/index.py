@@ -6,6 +6,7 @@ records.
 """
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -15,30 +16,23 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jissoku.errors import JissokuError
-from jissoku.model.history import (
-    ArmRow,
-    BlockRow,
-    CheckRow,
-    FolderEntry,
-    RunRow,
-    RunRows,
-    StandingRow,
-    VerdictRow,
-)
+from jissoku.errors import InputError, JissokuError
+from jissoku.model import Load, history
 
 # Tables whose rows are those of a row type.
 TABLES: dict[str, Any] = {
-    "runs": RunRow,
-    "arms": ArmRow,
-    "verdicts": VerdictRow,
-    "standings": StandingRow,
-    "checks": CheckRow,
+    "runs": history.RunRow,
+    "arms": history.ArmRow,
+    "verdicts": history.VerdictRow,
+    "standings": history.StandingRow,
+    "checks": history.CheckRow,
 }
 
 SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER"}
@@ -73,7 +67,6 @@ NAMES = tuple(VIEWS)
 
 
 def script() -> str:
-    """The statements that make an empty index."""
     tables = "".join(f"CREATE TABLE {name} ({_columns(kind)});\n" for name, kind in TABLES.items())
     indexes = "".join(
         f"CREATE INDEX {name}_of_run ON {name} (run);\n" for name in TABLES if name != "runs"
@@ -102,7 +95,7 @@ def _columns(kind: Any) -> str:
     return ", ".join(found)
 
 
-Entries = dict[str, FolderEntry]
+Entries = dict[str, history.FolderEntry]
 
 # Bytes of a name that are no UTF-8 (PEP 383).
 NO_TEXT = re.compile("[\udc80-\udcff]")
@@ -116,7 +109,7 @@ class FolderCache:
     """
 
     def __init__(self, cache: Path) -> None:
-        names = " ".join(FolderEntry.__struct_fields__)
+        names = " ".join(history.FolderEntry.__struct_fields__)
         version = hashlib.sha256(names.encode()).hexdigest()[:12]
         self.folder = cache / "history" / f"folders-{version}"
 
@@ -127,7 +120,7 @@ class FolderCache:
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def write(self, root: Path, entries: Mapping[str, FolderEntry]) -> None:
+    def write(self, root: Path, entries: Mapping[str, history.FolderEntry]) -> None:
         """Keeps what was found; without it the next search reads every folder.
 
         Folders that have, or hold, a name that is no text are read every time.
@@ -178,8 +171,7 @@ class HistoryIndex:
         except JissokuError:
             return set()
 
-    def add(self, batch: Sequence[RunRows]) -> None:
-        """Adds the runs that the index does not have."""
+    def add(self, batch: Sequence[history.RunRows]) -> None:
         if not batch:
             return
         try:
@@ -193,10 +185,7 @@ class HistoryIndex:
             raise JissokuError(f"the index {self.file} cannot be written: {error}") from error
 
     def connect(self, present: Present) -> sqlite3.Connection:
-        """A connection that shows some runs of the index; queries cannot change it.
-
-        `present` has by key of a run its folder, and why it is unfinished: the table of that name.
-        """
+        """A connection that shows the runs that are `present`; queries cannot change it."""
         session = self._opened()
         session.execute("CREATE TEMP TABLE present (run TEXT PRIMARY KEY, folder, unfinished)")
         session.executemany(
@@ -216,16 +205,18 @@ class HistoryIndex:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if _primary_code(error) not in DAMAGE:
+            # Without its extension; an error of the module itself has no code.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGE:
                 raise
-            self._remove()
+            for end in ("", *SIDE_FILES):
+                with suppress(OSError):
+                    self.file.with_name(self.file.name + end).unlink(missing_ok=True)
             raise JissokuError(
                 f"the index {self.file} was damaged and is removed: the next command makes it"
                 " again from the records"
             ) from error
 
     def _opened(self) -> sqlite3.Connection:
-        """A connection to the file, which is made if it is missing."""
         if self.file.is_dir():
             raise JissokuError(f"the index {self.file} cannot be written: it is a folder")
         try:
@@ -243,17 +234,6 @@ class HistoryIndex:
         except (OSError, sqlite3.OperationalError) as error:
             raise JissokuError(f"the index {self.file} cannot be written: {error}") from error
 
-    def _remove(self) -> None:
-        for end in ("", *SIDE_FILES):
-            with suppress(OSError):
-                self.file.with_name(self.file.name + end).unlink(missing_ok=True)
-
-
-def _primary_code(error: sqlite3.Error) -> int | None:
-    """The kind of an error, without its extension; None for one of the module itself."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
-
 
 def _create(session: sqlite3.Connection) -> None:
     """Makes the tables, unless another process has made them."""
@@ -265,8 +245,7 @@ def _create(session: sqlite3.Connection) -> None:
             session.execute("PRAGMA user_version = 1")
 
 
-def _insert(session: sqlite3.Connection, rows: RunRows) -> None:
-    """Adds one run; nothing if it is there."""
+def _insert(session: sqlite3.Connection, rows: history.RunRows) -> None:
     (run,) = rows.runs
     if session.execute("SELECT 1 FROM runs WHERE run = ?", [run.run]).fetchone():
         return
@@ -276,7 +255,10 @@ def _insert(session: sqlite3.Connection, rows: RunRows) -> None:
             f"INSERT INTO {name} VALUES ({holes})",  # noqa: S608 - ours
             map(msgspec.structs.astuple, getattr(rows, name)),
         )
-    for pair, blocks in _by_pair(rows.blocks).items():
+    pairs: dict[tuple[object, ...], list[history.BlockRow]] = defaultdict(list)
+    for row in rows.blocks:
+        pairs[row.run, row.arm, row.other, row.rate_rps, row.level].append(row)
+    for pair, blocks in pairs.items():
         logs = [row.ln_ratio for row in blocks]
         mean = statistics.fmean(logs)
         error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None
@@ -290,12 +272,180 @@ def _insert(session: sqlite3.Connection, rows: RunRows) -> None:
         )
 
 
-def _by_pair(blocks: Iterable[BlockRow]) -> dict[tuple[object, ...], list[BlockRow]]:
-    found: dict[tuple[object, ...], list[BlockRow]] = defaultdict(list)
-    for row in blocks:
-        found[row.run, row.arm, row.other, row.rate_rps, row.level].append(row)
+def _text(folder: str) -> str:
+    return folder.encode(errors="surrogateescape").decode(errors="replace")
+
+
+Logs = dict[Load, dict[history.Pair, dict[int, float]]]
+Means = dict[Load, dict[history.Pair, history.PairMean]]
+
+# An object for each rate and level.
+_load = cache(history.load_of)
+
+# The values of a list that is given as JSON text.
+GIVEN = "(SELECT value FROM json_each(?))"
+
+# What a query of the user may do: read tables, and call functions.
+READING = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+
+
+def headers(
+    session: sqlite3.Connection, present: Present, keys: Iterable[str] | None = None
+) -> tuple[history.IndexedRun, ...]:
+    """Runs, earliest first, without their measurements: those of some keys; None: all.
+
+    `present` has by key of a run its folder, and why it is unfinished.
+    """
+    chosen = _listed(present if keys is None else keys)
+    arms = _arms(session, chosen)
+    found = []
+    query = f"SELECT * FROM runs WHERE run IN {GIVEN} ORDER BY started_utc, run"  # noqa: S608 - ours
+    for row in _rows(session, query, chosen):
+        folder, unfinished = present[row["run"]]
+        found.append(
+            history.IndexedRun(
+                row=as_struct(history.RunRow, row),
+                arms=tuple(arms.get(row["run"], ())),
+                folder=folder,
+                unfinished=unfinished,
+            )
+        )
+    return tuple(found)
+
+
+def logs_of(session: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Logs]:
+    columns = "run, rate_rps, level, arm, other, block, ln_ratio"
+    query = f"SELECT {columns} FROM blocks WHERE run IN {GIVEN}"  # noqa: S608 - ours
+    found: dict[str, Logs] = defaultdict(dict)
+    for run, rate, level, arm, other, block, log in session.execute(query, [_listed(keys)]):
+        pairs = found[run].setdefault(_load(rate, level), {})
+        pairs.setdefault((arm, other), {})[block] = log
     return found
 
 
-def _text(folder: str) -> str:
-    return folder.encode(errors="surrogateescape").decode(errors="replace")
+def means_of(
+    session: sqlite3.Connection, keys: Iterable[str], arms: Iterable[str] | None = None
+) -> dict[str, Means]:
+    """Means over the blocks, by key of the run: of all pairs, or of pairs with one of some arms."""
+    query = (
+        "SELECT run, rate_rps, level, arm, other, ln, error * error, blocks FROM pairs"  # noqa: S608 - ours
+        f" WHERE blocks >= 2 AND run IN {GIVEN}"
+    )
+    given = [_listed(keys)]
+    if arms is not None:
+        query += f" AND (arm IN {GIVEN} OR other IN {GIVEN})"
+        given += [_listed(arms)] * 2
+    found: dict[str, Means] = defaultdict(dict)
+    for run, rate, level, arm, other, *mean in session.execute(query, given):
+        found[run].setdefault(_load(rate, level), {})[arm, other] = history.PairMean(*mean)
+    return found
+
+
+def ratios_of(
+    session: sqlite3.Connection, arms: Iterable[str], units: Iterable[str]
+) -> history.RatioColumns:
+    sides = [("arm", "other", "ln"), ("other", "arm", "-ln")]
+    query = " UNION ALL ".join(
+        f"SELECT run, {arm}, {unit}, coalesce(rate_rps, 0), level, {ln}, error * error, blocks - 1"  # noqa: S608 - ours
+        f" FROM pairs WHERE blocks >= 2 AND {arm} IN {GIVEN} AND {unit} IN {GIVEN}"
+        for arm, unit, ln in sides
+    )
+    rows = session.execute(query, [_listed(arms), _listed(units)] * 2).fetchall()
+    names = [field.name for field in fields(history.RatioColumns)]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return history.RatioColumns(
+        **{name: list(column) for name, column in zip(names, columns, strict=True)}
+    )
+
+
+def targets(session: sqlite3.Connection) -> tuple[str, ...]:
+    found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target")
+    return tuple(name for (name,) in found)
+
+
+def costs(session: sqlite3.Connection) -> dict[str, dict[str, bool]]:
+    """By key of a run its arms with a cost, and whether one of their costs is at a rate."""
+    query = "SELECT run, arm, count(rate_rps) FROM standings WHERE cost_ns > 0 GROUP BY run, arm"
+    found: dict[str, dict[str, bool]] = defaultdict(dict)
+    for run, arm, rates in session.execute(query):
+        found[run][arm] = rates > 0
+    return found
+
+
+def rejections(session: sqlite3.Connection) -> tuple[tuple[str, str, int], ...]:
+    """Key of a run, name of a check, and how many trials it rejected or made invalid."""
+    query = (
+        "SELECT run, name, count(DISTINCT trial) FROM checks"
+        " WHERE outcome IN ('reject', 'invalid') GROUP BY run, name ORDER BY run, name"
+    )
+    return tuple(session.execute(query).fetchall())
+
+
+def answer(
+    session: sqlite3.Connection, index: HistoryIndex, query: str
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Runs a query of the user, which may only read tables: names of the columns, and rows."""
+    session.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+    )
+    try:
+        with index.reading():
+            done = session.execute(query)
+            return tuple(column[0] for column in done.description or ()), done.fetchall()
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        tables = ", ".join([*NAMES, "present"])
+        raise InputError(f"--sql: {error}. The tables are {tables}") from error
+    finally:
+        session.set_authorizer(None)
+
+
+def export(session: sqlite3.Connection, index: HistoryIndex, file: Path) -> None:
+    """Writes every table into a new SQLite file, for notebooks."""
+    if file.exists():
+        raise InputError(f"{file} exists already: name a new file")
+    try:
+        with index.reading(), closing(sqlite3.connect(file)) as copy, copy:
+            for name in (*NAMES, "present"):
+                rows = session.execute(f"SELECT * FROM {name}")  # noqa: S608 - ours
+                columns = [column[0] for column in rows.description]
+                copy.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+                holes = ", ".join("?" * len(columns))
+                copy.executemany(f"INSERT INTO {name} VALUES ({holes})", rows)  # noqa: S608 - ours
+    except (OSError, sqlite3.Error) as error:
+        raise InputError(f"{file} cannot be written: {error}") from error
+
+
+def _listed(values: Iterable[str]) -> str:
+    return json.dumps(list(values))
+
+
+def _arms(session: sqlite3.Connection, chosen: str) -> dict[str, list[history.ArmRow]]:
+    """The arms of each run, in its order. Arms of many runs are equal: these share an object."""
+    query = f"SELECT * FROM main.arms WHERE run IN {GIVEN} ORDER BY rowid"  # noqa: S608 - ours
+    shared: dict[tuple[object, ...], history.ArmRow] = {}
+    found: dict[str, list[history.ArmRow]] = defaultdict(list)
+    for row in _rows(session, query, chosen):
+        run = row["run"]
+        row["run"] = ""
+        key = tuple(row.values())
+        if key not in shared:
+            shared[key] = as_struct(history.ArmRow, row)
+        found[run].append(shared[key])
+    return found
+
+
+def _rows(session: sqlite3.Connection, query: str, *given: str) -> Iterator[dict[str, Any]]:
+    """Rows by the names of their columns. Equal texts, which most are, become one object."""
+    done = session.execute(query, given)
+    names = [column[0] for column in done.description]
+    texts: dict[str, str] = {}
+    for row in done:
+        yield {
+            name: texts.setdefault(value, value) if isinstance(value, str) else value
+            for name, value in zip(names, row, strict=True)
+        }

@@ -11,22 +11,20 @@ from jissoku.inference.blocks import ValidTrials, log_differences, measured, val
 from jissoku.inference.compare import compare_costs, comparison_input, excluded_arms
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided
 from jissoku.inference.estimate import Looks
-from jissoku.model import (
+from jissoku.inference.texts import said
+from jissoku.model import CoreAssignment, Run, Workload, updated
+from jissoku.model.recipe import Direction, Knob
+from jissoku.model.summary import (
     Comparison,
     CounterReadings,
     Decision,
-    Direction,
     EvidenceSource,
-    Knob,
     KnobResult,
     Metric,
-    Run,
-    Trial,
-    TrialKind,
     Verdict,
     more_blocks,
 )
-from jissoku.model.updated import updated
+from jissoku.model.trial import ArmMeasurement, MachineConditions, Trial, TrialKind
 
 # Cores that the target's processes kept busy.
 CORES = "cores"
@@ -116,20 +114,32 @@ def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
 
     Infinite where most of the cores are idle.
     """
-    threads = min(len(run.cores.generator), run.workload.connections)
     closed = valid_trials(trials).with_arm(TrialKind.CLOSED_LOOP, run.baseline)
-    found = []
-    for trial, one in measured(closed, run.baseline):
-        if one.cpu_ns is not None and (seen := trial.conditions) is not None:
-            # In older records the busiest thread is known; none of the others takes more.
-            cores = seen.generator_cpu_cores
-            cores = seen.generator_busy_fraction * threads if cores is None else cores
-            used = one.cpu_ns / one.duration_ns + cores
-            if not cores or used < SHARED_CORES_USED * len(run.cores.server):
-                found.append(math.inf)
-            else:
-                found.append(one.cpu_ns / (cores * one.duration_ns))
+    found = [
+        times
+        for trial, one in measured(closed, run.baseline)
+        if (times := headroom_in(one, trial.conditions, run.cores, run.workload)) is not None
+    ]
     return statistics.median(found) if found else None
+
+
+def headroom_in(
+    one: ArmMeasurement,
+    seen: MachineConditions | None,
+    cores: CoreAssignment,
+    workload: Workload,
+) -> float | None:
+    """CPU time of an arm in a closed loop over the load generator's, as `generator_headroom`."""
+    if one.cpu_ns is None or seen is None:
+        return None
+    # In older records the busiest thread is known; none of the others takes more.
+    threads = min(len(cores.generator), workload.connections)
+    taken = seen.generator_cpu_cores
+    taken = seen.generator_busy_fraction * threads if taken is None else taken
+    used = one.cpu_ns / one.duration_ns + taken
+    if not taken or used < SHARED_CORES_USED * len(cores.server):
+        return math.inf
+    return one.cpu_ns / (taken * one.duration_ns)
 
 
 def with_generator_doubt(comparison: Comparison, times: float | None) -> Comparison:
@@ -138,13 +148,8 @@ def with_generator_doubt(comparison: Comparison, times: float | None) -> Compari
         return comparison  # Nothing is measured yet.
     if times is not None and times >= GENERATOR_HEADROOM_MIN:
         return comparison
-    reason = "the target's CPU time could not be seen"
-    if times is not None:
-        reason = (
-            f"the target costs only {times:.1f} times as much as the load generator that shares its"
-            f" cores, and {GENERATOR_HEADROOM_MIN:g} times is the least: ask for something dearer,"
-            " such as a large answer that is compressed"
-        )
+    name = "unseen" if times is None else "weak"
+    reason = said("rates", name, times=times, least=GENERATOR_HEADROOM_MIN)
     return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
 
 

@@ -22,7 +22,6 @@ from jissoku.inference.pooling import (
     satterthwaite,
     tau_of_unchanged,
 )
-from jissoku.model import Load, Origin
 from jissoku.model.history import (
     ArmChange,
     Change,
@@ -34,7 +33,7 @@ from jissoku.model.history import (
     RunRow,
     Tau,
 )
-from jissoku.model.run import short_version
+from jissoku.model.run import Load, Origin, short_version
 from jissoku.model.updated import updated
 from jissoku.model.wording import DAY_LENGTH
 from jissoku.request import ComparisonRequest
@@ -297,12 +296,11 @@ def first_of_occasions(found: Iterable[Occasion]) -> tuple[tuple[IndexedRun, ...
     """
     comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
     for occasion in found:
-        seen: set[tuple[object, ...]] = set()
+        first: dict[tuple[object, ...], IndexedRun] = {}
         for run in occasion:
-            key = comparison_key(run)
-            if key not in seen:
-                seen.add(key)
-                comparable[key].append(run)
+            first.setdefault(comparison_key(run), run)
+        for key, run in first.items():
+            comparable[key].append(run)
     return tuple(map(tuple, comparable.values()))
 
 

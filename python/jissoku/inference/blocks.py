@@ -13,23 +13,9 @@ from itertools import compress
 from jissoku.inference.checks import STEAL_BUSY_MIN, STEP_NS
 from jissoku.inference.estimate import Company, Looks
 from jissoku.inference.reach import Unreached, unreached, unreached_text, without
-from jissoku.model import (
-    FULL_LOAD,
-    ArmMeasurement,
-    Condition,
-    EvidenceSource,
-    Load,
-    LoadLevel,
-    Method,
-    Metric,
-    Run,
-    TimeSlice,
-    Trial,
-    TrialKind,
-    Verdict,
-)
-from jissoku.model.summary import ALPHA
-from jissoku.model.updated import updated
+from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Run, updated
+from jissoku.model.summary import ALPHA, EvidenceSource, Metric, Verdict
+from jissoku.model.trial import ArmMeasurement, Condition, TimeSlice, Trial, TrialKind
 
 # Beside other programs a ratio is drawn towards 1: a core that is in use wakes cheaply, and late
 # wake-ups answer several requests at once. Order and sign were right in every run that was compared
@@ -133,20 +119,17 @@ def calm_rotations(trial: Trial) -> tuple[bool, ...]:
     if not has_waits(trial):
         return ()
     rotations = zip(*(measurement.slices for measurement in trial.measurements), strict=False)
-    return tuple(
-        all(map(_has_not_waited, slices)) and _has_its_cores(slices) for slices in rotations
-    )
+    return tuple(map(_is_calm, rotations))
 
 
-def _has_not_waited(one: TimeSlice) -> bool:
-    waited = (one.wait_ns or 0) - WAKE_UP_NS * (one.runs or 0)
-    generator_waited = one.generator_wait_ns or 0
-    is_served = waited <= TARGET_WAIT_MAX * one.duration_ns
-    return is_served and generator_waited <= GENERATOR_WAIT_MAX * one.duration_ns
-
-
-def _has_its_cores(slices: Sequence[TimeSlice]) -> bool:
-    """Whether nothing else ran on the targets' cores, as far as that is known."""
+def _is_calm(slices: Sequence[TimeSlice]) -> bool:
+    for one in slices:
+        waited = (one.wait_ns or 0) - WAKE_UP_NS * (one.runs or 0)
+        if waited > TARGET_WAIT_MAX * one.duration_ns:
+            return False
+        if (one.generator_wait_ns or 0) > GENERATOR_WAIT_MAX * one.duration_ns:
+            return False
+    # Whether nothing else ran on the targets' cores, as far as that is known.
     last = slices[-1]
     own_ns = STEP_NS + KERNEL_NS * sum(one.requests for one in slices)
     return (last.rotation_foreign_ns or 0) - own_ns <= FOREIGN_MAX * last.rotation_ns
@@ -238,7 +221,6 @@ def measurement_of(trial: Trial, arm: str) -> ArmMeasurement | None:
 
 
 def measured(trials: Iterable[Trial], arm: str) -> list[tuple[Trial, ArmMeasurement]]:
-    """The trials with a measurement of an arm, and that measurement."""
     return [(trial, one) for trial in trials for one in trial.measurements if one.arm == arm]
 
 
@@ -295,12 +277,11 @@ def log_differences(
     ours: Mapping[int, float | None], theirs: Mapping[int, float | None]
 ) -> dict[int, float]:
     """Differences block by block; blocks that are missing on either side are skipped."""
-    found = {}
-    for block in sorted(ours):
-        mine, other = ours[block], theirs.get(block)
-        if mine is not None and other is not None:
-            found[block] = mine - other
-    return found
+    return {
+        block: mine - other
+        for block, mine in sorted(ours.items())
+        if mine is not None and (other := theirs.get(block)) is not None
+    }
 
 
 # Trials of these kinds have both arms in them: machine drift falls on both.
@@ -351,7 +332,6 @@ def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioS
 
 
 def _company(trials: Mapping[int, Trial], arm: str, against: str) -> Company:
-    """The costs of all arms of a pair's trials."""
     pair = {arm, against}
     sums: dict[int, float] = {}
     others: dict[str, dict[int, float]] = {}
@@ -529,17 +509,8 @@ class ComparisonInput:
             kind = TrialKind.CLOSED_LOOP if load.rate_rps is None else TrialKind.FIXED_RATE
         return self.durations.seconds({kind}, load.rate_rps)
 
-    def search_s(self) -> float | None:
-        """How long a block of capacity searches takes, with what is measured on their starts."""
-        kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
-        return self.durations.longest_s(TrialKind.CAPACITY, kinds)
-
     def unreached_text(self, load: Load, *arms: str) -> str:
-        """Which of these arms did not reach a load; empty if all did."""
         return unreached_text(self.valid_trials.unreached, load, *arms)
-
-    def neighbours_at(self, load: Load) -> Neighbours:
-        return neighbours(self.at(load).trials)
 
 
 def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:

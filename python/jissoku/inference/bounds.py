@@ -12,19 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from jissoku.inference import decision, estimate
-from jissoku.inference.claims import (
-    CLOSED_LOOP_METRICS,
-    WorkloadTrials,
-    log_ratio_sample,
-    rate_doubt,
-)
-from jissoku.inference.compare import comparison_input, excluded_arms, observed_noise
+from jissoku.inference import claims, decision, estimate
+from jissoku.inference.compare import comparison_input, observed_noise
 from jissoku.inference.decision import Decided
 from jissoku.inference.expression import MEASURED, GrammarError, Inequality, parse
-from jissoku.model import Comparison, Metric, Run, Trial
-from jissoku.model.summary import BoundResult, BoundStatus
-from jissoku.model.updated import updated
+from jissoku.model import Run, Trial, updated
+from jissoku.model.summary import BoundResult, BoundStatus, Comparison, Metric
 from jissoku.model.wording import beyond_text
 
 # What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.
@@ -78,15 +71,10 @@ def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
 def needs_closed_loop(bounds: Sequence[str]) -> bool:
     """Whether a bound is on a value of the closed loop, which few blocks have otherwise."""
     metrics = {one.metric for text in bounds for one in read_bound(text).quantities}
-    return not metrics.isdisjoint(CLOSED_LOOP_METRICS)
+    return not metrics.isdisjoint(claims.CLOSED_LOOP_METRICS)
 
 
 def bounded_arms(text: str) -> frozenset[str]:
-    """The arms that a bound is about.
-
-    Raises:
-        GrammarError: As `read_bound`.
-    """
     return frozenset(one.arm for one in read_bound(text).quantities)
 
 
@@ -128,7 +116,7 @@ class _BoundTest:
     blank: BoundResult
     link: Inequality
     decided: Decided
-    campaign: WorkloadTrials
+    campaign: claims.WorkloadTrials
     reason: str = ""
 
 
@@ -138,21 +126,21 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
         text=text, status=BoundStatus.UNDECIDED, bound=link.bound, relation=link.relation
     )
     check_arms((text,), {arm.name for arm in run.arms})
-    whole = WorkloadTrials(run=run, trials=trials, counters={})
+    whole = claims.WorkloadTrials(run=run, trials=trials, counters={})
     nothing = decision.decide_bound({}, link.bound)
-    excluded = excluded_arms(run, trials)
+    excluded = whole.comparison_input.excluded_arms
     for quantity in link.quantities:
         if quantity.arm in excluded:
             reason = f"{quantity.arm} has no verdict: {excluded[quantity.arm][1]}"
             return _BoundTest(blank, link, nothing, whole, reason)
-    paced = [one.arm for one in link.quantities if one.metric not in CLOSED_LOOP_METRICS]
+    paced = [one.arm for one in link.quantities if one.metric not in claims.CLOSED_LOOP_METRICS]
     slow = ""
     for load in reversed(run.loads):
         campaign = updated(whole, run=updated(run, loads=(load,)))
         if here := whole.comparison_input.unreached_text(load, *paced):
             slow = slow or here
             continue
-        sample = log_ratio_sample(campaign, link.above, link.below)
+        sample = claims.log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
             decided = decision.decide_bound(
                 sample.logs, link.bound, sample.checks, sample.looks, sample.block_s
@@ -176,7 +164,7 @@ def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
         reason = decision.doubt(found, blank.bound) or _not_proven(found) + _of_low_load(test)
         out_of_reach = beyond_text(found)
         reason += f"; out of reach: {out_of_reach}" if out_of_reach else ""
-    reason = reason or rate_doubt(lambda _: test.campaign, test.link, is_above=is_above)
+    reason = reason or claims.rate_doubt(lambda _: test.campaign, test.link, is_above=is_above)
     if reason or found.ratio is None:
         return updated(known, reason=reason)
     if is_above != (blank.relation == ">"):

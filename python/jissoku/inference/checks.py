@@ -10,28 +10,21 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from jissoku.inference import estimate
-from jissoku.inference.late import LateModule
+from jissoku.inference.late import np, stats
 from jissoku.inference.reach import answered, is_behind
-from jissoku.model import (
+from jissoku.inference.texts import said
+from jissoku.model import ConnectionMode, plural, times
+from jissoku.model.summary import ALPHA, Bottleneck
+from jissoku.model.trial import (
     ArmMeasurement,
-    Bottleneck,
     CheckOutcome,
-    ConnectionMode,
     FailedCheck,
     MachineConditions,
     Trial,
     TrialKind,
 )
-from jissoku.model.wording import plural, times
-
-if TYPE_CHECKING:
-    import numpy as np
-    from scipy import stats  # type: ignore[import-untyped]
-else:
-    np, stats = map(LateModule, ("numpy", "scipy.stats"))
 
 SERVER_BUSY_MIN = 0.95
 GENERATOR_BOUND_MIN = 0.90
@@ -41,35 +34,22 @@ CEILING_WITHIN = 0.01
 CEILING_ARMS_MIN = 3
 
 
-def bottleneck(conditions: MachineConditions) -> Bottleneck:
-    """What one trial's rate was bound by.
+def bottleneck(trials: Iterable[MachineConditions]) -> Bottleneck:
+    """What trials of one arm were bound by, judged by their medians.
 
     A load generator thread at 90 % is the limit itself; one that busy-polls is always busy.
     """
-    if (
-        not conditions.generator_busy_polls
-        and conditions.generator_busy_fraction >= GENERATOR_BOUND_MIN
-    ):
-        return Bottleneck.GENERATOR
-    if conditions.server_cores_busy_fraction is None:
-        return Bottleneck.UNKNOWN
-    if conditions.server_cores_busy_fraction >= SERVER_BUSY_MIN:
-        return Bottleneck.SERVER
-    return Bottleneck.NEITHER
-
-
-def common_bottleneck(trials: Iterable[MachineConditions]) -> Bottleneck:
-    """What several trials of one arm were bound by, judged by their medians."""
     known = list(trials)
     if not known:
         return Bottleneck.UNKNOWN
-    busy = [c.server_cores_busy_fraction for c in known if c.server_cores_busy_fraction is not None]
-    typical = MachineConditions(
-        generator_busy_fraction=statistics.median(c.generator_busy_fraction for c in known),
-        generator_busy_polls=any(c.generator_busy_polls for c in known),
-        server_cores_busy_fraction=statistics.median(busy) if busy else None,
-    )
-    return bottleneck(typical)
+    generator = statistics.median(one.generator_busy_fraction for one in known)
+    if generator >= GENERATOR_BOUND_MIN and not any(one.generator_busy_polls for one in known):
+        return Bottleneck.GENERATOR
+    seen = [one.server_cores_busy_fraction for one in known]
+    busy = [fraction for fraction in seen if fraction is not None]
+    if not busy:
+        return Bottleneck.UNKNOWN
+    return Bottleneck.SERVER if statistics.median(busy) >= SERVER_BUSY_MIN else Bottleneck.NEITHER
 
 
 def common_ceiling(rates: Sequence[tuple[str, float]]) -> tuple[str, ...]:
@@ -103,6 +83,8 @@ RETRANSMITS_MAX = 0.001
 # time. One that is stopped waits for nothing.
 STALL_NS_MIN = 100_000_000
 GENERATOR_BUSY_MAX = 0.80
+# Of a window: an uncertainty of CPU time as large as the smallest effect that matters.
+EDGES_MAX = 0.01
 LAG_OF_P50_MAX = 0.10
 LAG_NS_MAX = 50_000
 LITTLE_OFF_MAX = 0.02
@@ -168,15 +150,10 @@ def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[Findi
     if list(order) != sorted(order):
         yield "latency-order", INVALID, f"percentiles are not ascending: {order}"
     if measurement.cpu_ns is not None and measurement.cpu_ns <= 0:
-        text = f"{_responses(measurement)} used no CPU time of its own"
-        if _kernel_works(trial, measurement):
-            remark = (
-                "the kernel's threads did its work, charged to no process. Compare rates, or in"
-                " an experiment `total_cpu`: target, load generator and kernel threads"
-            )
-            yield "no-cpu", WARNING, f"{text}: {remark}"
-        else:
-            yield "no-cpu", INVALID, f"{text}: the wrong process was watched"
+        is_kernels = _kernel_works(trial, measurement)
+        name = "kernel-cpu" if is_kernels else "no-cpu"
+        text = said("checks", name, responses=_responses(measurement))
+        yield "no-cpu", WARNING if is_kernels else INVALID, text
     if measurement.bytes_received < measurement.requests:
         size = f"{measurement.bytes_received} {plural(measurement.bytes_received, 'byte')}"
         yield "bytes", INVALID, f"{size} cannot contain {_responses(measurement)}"
@@ -223,14 +200,9 @@ def _little(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     limit = max(LITTLE_OFF_MAX_MANY if in_flight > LITTLE_MANY else LITTLE_OFF_MAX, rounding)
     off = seen / in_flight - 1
     if off > limit:
-        text = f"rate x latency accounts for {seen:.1f} requests in flight of {in_flight}"
-        yield "little", INVALID, text
+        yield "little", INVALID, said("checks", "many-in-flight", seen=seen, asked=in_flight)
     elif off < -limit:
-        text = (
-            f"rate x latency accounts for only {seen:.1f} of {in_flight} requests in flight: some"
-            " connections starved, or the load generator was late"
-        )
-        yield "little", WARNING, text
+        yield "little", WARNING, said("checks", "few-in-flight", seen=seen, asked=in_flight)
 
 
 def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
@@ -239,22 +211,13 @@ def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
         return
     if is_behind(trial, measurement):
         part = _percent(answered(measurement))
-        yield (
-            "rate-not-reached",
-            WARNING,
-            f"answered {part} of the {offered:,.0f} requests/s offered",
-        )
+        text = f"answered {part} of the {offered:,.0f} requests/s offered"
+        yield "rate-not-reached", WARNING, text
     if trial.kind is TrialKind.PAIRED:
         return  # late sends spoil latencies, and a paired trial's are not used
-    late_ns = measurement.lag_ns_p99
-    if late_ns is not None and late_ns > max(
-        LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX
-    ):
-        text = (
-            f"1 % of the requests were sent at least {_time(late_ns)} late: the latencies"
-            " include this delay of the load generator"
-        )
-        yield "late-sends", WARNING, text
+    late_ns = measurement.lag_ns_p99 or 0
+    if late_ns > max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX):
+        yield "late-sends", WARNING, said("checks", "late-sends", late=_time(late_ns))
 
 
 def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
@@ -269,11 +232,7 @@ def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
         return
     off = statistics.fmean(slices[-half:]) - statistics.fmean(slices[:half])
     if abs(off) > DRIFT_MAX and estimate.trend(slices) < DRIFT_ALPHA:
-        text = (
-            f"the CPU time per request changed by {100 * math.expm1(off):+.1f} % from the window's"
-            " first half to the second"
-        )
-        yield "drift", WARNING, text
+        yield "drift", WARNING, said("checks", "drift", change=100 * math.expm1(off))
 
 
 def _same_window(trial: Trial) -> Iterator[Finding]:
@@ -296,13 +255,9 @@ def _shared_cores(trial: Trial) -> Iterator[Finding]:
     the floor, and 1.5 times without it.
     """
     busy = busy_arms(trial)
-    for measurement in trial.measurements:
-        if measurement.arm in busy:
-            text = (
-                f"{measurement.arm} used {measurement.background_cores:.2f} cores while other"
-                " targets were under load, and they waited for it: it cannot be compared in time"
-                " slices, and is measured alone"
-            )
+    for one in trial.measurements:
+        if one.arm in busy:
+            text = said("checks", "shared-cores", arm=one.arm, cores=one.background_cores)
             yield "shared-cores", INVALID, text
 
 
@@ -326,13 +281,8 @@ def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     fraction = seen.foreign_fraction
     if fraction is None or not _is_above(fraction, FOREIGN_WARNING, trial):
         return
-    text = f"other programs used {_percent(fraction)} of the time of the server's cores"
-    if fraction > 1:
-        text = (
-            f"other programs that ran on the server's cores used {fraction:.2f} times the time of"
-            " these cores, a part of it on other cores"
-        )
-    yield "foreign", WARNING, text
+    name = "foreign-elsewhere" if fraction > 1 else "foreign"
+    yield "foreign", WARNING, said("checks", name, share=_percent(fraction), times=fraction)
 
 
 def _watched(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
@@ -352,6 +302,14 @@ def _stall(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     waited = (seen.generator_wait_fraction or 0.0) + (seen.steal_fraction or 0.0)
     if stall is not None and stall - waited * trial.window_ns > STALL_NS_MIN:
         yield "stall", REJECT, f"the load generator did not run for {stall / 1e6:.1f} ms"
+
+
+def _edges(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
+    """On another host CPU time is read every millisecond, where the reader has a core."""
+    off_ns = seen.edge_error_ns or 0
+    if off_ns > EDGES_MAX * trial.window_ns:
+        text = f"CPU time was read up to {off_ns / 1e6:.1f} ms away from the edges of the window"
+        yield "edges", WARNING, text
 
 
 def _counters(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
@@ -375,7 +333,7 @@ def _counters(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
 def _generator(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     busy = seen.generator_busy_fraction
     if trial.kind is TrialKind.CLOSED_LOOP:
-        held = bottleneck(seen)
+        held = bottleneck([seen])
         if held is not Bottleneck.SERVER:
             text = f"{held}: this rate says nothing about the server's capacity"
             yield RATE_WARNING, WARNING, text
@@ -388,7 +346,7 @@ MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[Finding]], 
     _right_answers, _sound_accounts, _connections, _little, _pace, _drift,
 )  # fmt: skip
 MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], ...] = (
-    _steal, _foreign, _watched, _stall, _counters, _generator,
+    _steal, _foreign, _watched, _stall, _edges, _counters, _generator,
 )  # fmt: skip
 
 
@@ -406,9 +364,6 @@ def _time(ns: float) -> str:
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.1f} %"
-
-
-ALPHA = 0.05
 
 
 def is_rejected(trial: Trial) -> bool:

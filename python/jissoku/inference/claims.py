@@ -25,20 +25,7 @@ from jissoku.inference.expression import (
     parse,
     quantity as read_quantity,
 )
-from jissoku.model import (
-    FULL_LOAD,
-    ArmMeasurement,
-    Bottleneck,
-    Comparison,
-    CounterReadings,
-    CrossCheck,
-    Estimate,
-    Load,
-    MeasurementStatus,
-    Run,
-    Trial,
-    TrialKind,
-)
+from jissoku.model import FULL_LOAD, Load, Run, summary as model, updated
 from jissoku.model.experiment import (
     BenchmarkOutput,
     Claim,
@@ -49,8 +36,7 @@ from jissoku.model.experiment import (
     PublishedComparison,
     PublishedFigure,
 )
-from jissoku.model.summary import ALPHA
-from jissoku.model.updated import updated
+from jissoku.model.trial import ArmMeasurement, Trial, TrialKind
 from jissoku.model.wording import plural, too_few_blocks
 
 Logs = Mapping[int, float]
@@ -65,7 +51,7 @@ class WorkloadTrials:
 
     run: Run
     trials: tuple[Trial, ...]
-    counters: Mapping[str, CounterReadings]
+    counters: Mapping[str, model.CounterReadings]
 
     @cached_property
     def comparison_input(self) -> ComparisonInput:
@@ -89,7 +75,7 @@ class WorkloadTrials:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatioSample:
     logs: Logs
-    checks: tuple[CrossCheck, ...] = ()
+    checks: tuple[model.CrossCheck, ...] = ()
     looks: Looks = field(default_factory=Looks)
     block_s: float | None = None
 
@@ -179,8 +165,8 @@ def rate_doubt(
     for one in link.below if is_above else link.above:
         if one.metric == "rate":
             trials = campaign_of(one).valid_trials.with_arm(TrialKind.CLOSED_LOOP, one.arm)
-            bound = checks.common_bottleneck(t.conditions for t in trials if t.conditions)
-            if bound is Bottleneck.GENERATOR:
+            bound = checks.bottleneck(t.conditions for t in trials if t.conditions)
+            if bound is model.Bottleneck.GENERATOR:
                 held.add(one.arm)
     if not held:
         return ""
@@ -250,7 +236,10 @@ def _not_testable(known: ClaimData, claim: Claim) -> str:
 
 
 def _claim_result(
-    known: ClaimData, claim: Claim, tests: Sequence[_InequalityTest], answers: Iterator[Comparison]
+    known: ClaimData,
+    claim: Claim,
+    tests: Sequence[_InequalityTest],
+    answers: Iterator[model.Comparison],
 ) -> ClaimResult:
     """One that fails decides; else one that is open; what could not be had is left out."""
     found = tuple(
@@ -295,7 +284,7 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
     if len(found) < looks.first:
         remark = f"{too_few_blocks(len(found))}: at least {looks.first} are needed"
         away = [log - math.log(link.bound) for log in found]
-        needed = blocks_needed(away, Rule(minimum_effect=0.0, looks=looks), ALPHA)
+        needed = blocks_needed(away, Rule(minimum_effect=0.0, looks=looks), model.ALPHA)
         blank = updated(blank, status=ClaimStatus.UNDECIDED, blocks_needed=needed)
         return _InequalityTest(updated(blank, remarks=(remark,)), link)
     # A check is one of the whole left side only where that is the ratio of two costs.
@@ -304,24 +293,26 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
     return _InequalityTest(updated(blank, cross_checks=cross_checks), link, decided)
 
 
-def _decided(known: ClaimData, test: _InequalityTest, found: Comparison) -> InequalityResult:
-    link = test.link
-    remarks: tuple[str, ...] = ()
-    if any(run.cores.shared for run in known.runs_of(link)):
-        shared = "servers and load generator shared cores"
-        remarks = (f"{shared}: the ratio holds for this arrangement only",)
-    answer = updated(test.found, status=ClaimStatus.UNDECIDED, p_holm=found.p_holm)
+def _decided(known: ClaimData, test: _InequalityTest, found: model.Comparison) -> InequalityResult:
+    link, status, needed = test.link, ClaimStatus.UNDECIDED, test.found.blocks_needed
     is_above = not found.verdict.is_lower
     if not found.proven:
         reason = decision.doubt(found, link.bound)
-        answer = updated(answer, blocks_needed=None if reason else found.blocks_needed)
-    else:
-        reason = rate_doubt(known.campaign_of, link, is_above=is_above)
-    if reason or not found.proven:
-        return updated(answer, remarks=(*remarks, reason) if reason else remarks)
-    is_right = is_above == (link.relation == ">")
-    status = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
-    return updated(answer, status=status, remarks=remarks)
+        needed = None if reason else found.blocks_needed
+    elif not (reason := rate_doubt(known.campaign_of, link, is_above=is_above)):
+        is_right = is_above == (link.relation == ">")
+        status = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
+    remarks = [reason] if reason else []
+    if any(run.cores.shared for run in known.runs_of(link)):
+        shared = "servers and load generator shared cores"
+        remarks.insert(0, f"{shared}: the ratio holds for this arrangement only")
+    return updated(
+        test.found,
+        status=status,
+        p_holm=found.p_holm,
+        blocks_needed=needed,
+        remarks=tuple(remarks),
+    )
 
 
 def _published(known: ClaimData, link: Inequality) -> float | None:
@@ -329,9 +320,8 @@ def _published(known: ClaimData, link: Inequality) -> float | None:
     tables: dict[str, dict[Quantity, float]] = {}
     for row in known.header.experiment.published:
         if row.quantity:
-            tables.setdefault(row.table, {})[_located(known, read_quantity(row.quantity))] = (
-                row.value
-            )
+            place = _located(known, read_quantity(row.quantity))
+            tables.setdefault(row.table, {})[place] = row.value
     above, below = ([_located(known, one) for one in side] for side in (link.above, link.below))
     for table in tables.values():
         if above and below and all(table.get(one) for one in (*above, *below)):
@@ -357,24 +347,17 @@ def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> Ine
 
 
 def _count(known: ClaimData, quantity: Quantity) -> float | None:
-    campaign = known.campaign_of(quantity)
-    if quantity.metric == "errors":
-        return _error_count(campaign, quantity.arm)
-    return _counter_value(campaign.counters[quantity.arm], quantity)
-
-
-def _error_count(campaign: WorkloadTrials, arm: str) -> int | None:
-    """Failed requests in all trials of an arm, also in those that errors made invalid.
-
-    A trial in which the arm failed completely adds one error. None without a trial.
-    """
+    campaign, arm = known.campaign_of(quantity), quantity.arm
+    if quantity.metric != "errors":
+        return _counter_value(campaign.counters[arm], quantity)
+    # Also in trials that errors made invalid; one in which the arm failed completely adds one.
     mine = [trial for trial in campaign.trials if arm in trial.arms]
     wrong = sum(sum(one.errors.values()) for _, one in measured(mine, arm))
     failed = sum(t.failure is not None and t.failure.arm == arm for t in mine)
     return wrong + failed if mine else None
 
 
-def _counter_value(counts: CounterReadings, quantity: Quantity) -> float | None:
+def _counter_value(counts: model.CounterReadings, quantity: Quantity) -> float | None:
     """One count per request; None if it is unknown, which is not zero."""
     if quantity.name != "calls":
         return counts.per_request.get(quantity.name)
@@ -397,8 +380,11 @@ def _factor(known: ClaimData, link: Inequality) -> float | None:
     return found
 
 
-def _lacks(known: ClaimData, quantity: Quantity) -> Iterator[tuple[ClaimStatus, str]]:
-    """Why a quantity cannot be had, and whether that is for lack of something here."""
+# Why a quantity cannot be had, and whether that is for lack of something here.
+Lack = tuple[ClaimStatus, str]
+
+
+def _lacks(known: ClaimData, quantity: Quantity) -> Iterator[Lack]:
     if quantity.is_benchmark:
         yield from _lacks_of_benchmark(known.benchmarks.get(quantity.arm), quantity)
         return
@@ -419,12 +405,10 @@ def _lacks(known: ClaimData, quantity: Quantity) -> Iterator[tuple[ClaimStatus, 
         yield from _lacks_of_count(campaign.counters.get(arm), quantity)
 
 
-def _lacks_of_value(
-    campaign: WorkloadTrials, quantity: Quantity
-) -> Iterator[tuple[ClaimStatus, str]]:
+def _lacks_of_value(campaign: WorkloadTrials, quantity: Quantity) -> Iterator[Lack]:
     arm = quantity.arm
     outcome = arm_outcome(campaign.trials, arm)
-    if outcome.status is not MeasurementStatus.MEASURED:
+    if outcome.status is not model.MeasurementStatus.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
         reason = (
             f"{disturbed} of its {outcome.total} {plural(outcome.total, 'trial')}"
@@ -441,9 +425,7 @@ def _lacks_of_value(
         yield ClaimStatus.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
 
 
-def _lacks_of_count(
-    counts: CounterReadings | None, quantity: Quantity
-) -> Iterator[tuple[ClaimStatus, str]]:
+def _lacks_of_count(counts: model.CounterReadings | None, quantity: Quantity) -> Iterator[Lack]:
     if counts is None:
         yield ClaimStatus.NOT_TESTABLE, f"no counters were recorded for {quantity.arm}"
     elif _counter_value(counts, quantity) is None:
@@ -451,9 +433,7 @@ def _lacks_of_count(
         yield ClaimStatus.NOT_TESTABLE, f"{quantity.text}: {reason}"
 
 
-def _lacks_of_benchmark(
-    found: BenchmarkOutput | None, quantity: Quantity
-) -> Iterator[tuple[ClaimStatus, str]]:
+def _lacks_of_benchmark(found: BenchmarkOutput | None, quantity: Quantity) -> Iterator[Lack]:
     name = f"the microbenchmark {quantity.arm}"
     if found is None:
         yield ClaimStatus.UNDECIDED, f"{name} was not run"
@@ -505,7 +485,7 @@ def compare_published(known: ClaimData) -> Iterator[PublishedComparison]:
         )
 
 
-def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
+def _level(known: ClaimData, wanted: Quantity | None) -> model.Estimate | None:
     if wanted is None or wanted.is_count or wanted.is_benchmark:
         return None
     if known.workload_of(wanted) not in known.workloads:
@@ -514,7 +494,7 @@ def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
     return estimate.geometric_mean(list(found.values()))
 
 
-def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
+def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> model.Estimate | None:
     """Paired by block within a workload; across workloads the ratio of the means."""
     if ours is None or head is None or ours.metric != head.metric or ours.is_benchmark:
         return None
@@ -527,7 +507,7 @@ def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Es
         return None
     value = above.value / below.value
     half = math.hypot(above.half_width, below.half_width)
-    return Estimate(
+    return model.Estimate(
         value=value,
         low=value * math.exp(-half),
         high=value * math.exp(half),

@@ -22,26 +22,18 @@ from jissoku.inference.blocks import (
 )
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided, minimum_effect_of
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Looks
-from jissoku.model import (
-    FULL_LOAD,
-    CheckOutcome,
+from jissoku.model import FULL_LOAD, Load, Method, Run, updated
+from jissoku.model.summary import (
     Comparison,
-    Condition,
     CrossCheck,
     CrossCheckName,
     EvidenceSource,
-    FailedCheck,
     FailureSummary,
-    Load,
     MeasurementStatus,
-    Method,
     Metric,
-    Run,
-    Trial,
-    TrialKind,
     Verdict,
 )
-from jissoku.model.updated import updated
+from jissoku.model.trial import CheckOutcome, Condition, FailedCheck, Trial, TrialKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +80,34 @@ def _failures(
     failures: Iterable[Trial], wrong: Iterable[Trial], arm: str
 ) -> tuple[FailureSummary, ...]:
     """Each reason once, with all its trials and the target's last output."""
-    found: dict[tuple[str, str], FailureSummary] = {}
-    for trial in failures:
-        if (one := trial.failure) is not None:
-            known = FailureSummary(
+    every = [
+        (
+            one.reason,
+            FailureSummary(
                 stage=str(one.stage),
                 reason=one.reason,
                 stderr=one.stderr,
                 trials=(trial.index,),
                 has_ended=one.has_ended,
+            ),
+        )
+        for trial in failures
+        if (one := trial.failure) is not None
+    ]
+    every += [  # Their messages differ by counts.
+        (check.name, FailureSummary(stage="", reason=check.message, trials=(trial.index,)))
+        for trial in wrong
+        for check in _invalid_checks(trial, arm)
+    ]
+    found: dict[tuple[str, str], FailureSummary] = {}
+    for reason, more in every:
+        known = found.setdefault((more.stage, reason), more)
+        if known is not more:
+            trials = (*known.trials, *more.trials)
+            found[more.stage, reason] = updated(
+                known, stderr=more.stderr or known.stderr, trials=trials
             )
-            _add(found, known)
-    for trial in wrong:
-        for check in _invalid_checks(trial, arm):  # Their messages differ by counts.
-            known = FailureSummary(stage="", reason=check.message, trials=(trial.index,))
-            _add(found, known, check.name)
     return tuple(found.values())
-
-
-def _add(
-    found: dict[tuple[str, str], FailureSummary], more: FailureSummary, check: str = ""
-) -> None:
-    key = more.stage, check or more.reason
-    known = found.get(key)
-    if known is not None:
-        trials = (*known.trials, *more.trials)
-        more = updated(known, stderr=more.stderr or known.stderr, trials=trials)
-    found[key] = more
 
 
 def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
@@ -169,38 +162,23 @@ def pairs(run: Run) -> tuple[Pair, ...]:
     return tuple((later, earlier) for earlier, later in combinations(ordered, 2))
 
 
-def compare(
-    evidence: ComparisonInput, asked: tuple[Pair, ...] | None = None
-) -> tuple[Comparison, ...]:
-    """All pairs by every metric, each metric corrected for its own number of comparisons.
-
-    `asked`: None for all pairs of ranked arms.
-    """
-    asked = pairs(evidence.run) if asked is None else asked
-    families = [
-        {
+def compare(evidence: ComparisonInput) -> tuple[Comparison, ...]:
+    """All pairs by every metric, each metric corrected for its own number of comparisons."""
+    asked = pairs(evidence.run)
+    found = list(compare_costs(evidence, asked))
+    for metric in (Metric.P50, Metric.P99, Metric.CAPACITY):
+        loads: Sequence[Load | None] = (None,) if metric is Metric.CAPACITY else evidence.loads
+        family = {
             (*pair, load or FULL_LOAD): _compare_metric(evidence, *pair, metric, load)
             for load in loads
             for pair in asked
         }
-        for metric, loads in (
-            (Metric.P50, evidence.loads),
-            (Metric.P99, evidence.loads),
-            (Metric.CAPACITY, (None,)),
-        )
-    ]
-    others = [found for family in families for found in _settled(evidence, family)]
-    return (*compare_costs(evidence, asked), *others)
+        found += _settled(evidence, family)
+    return tuple(found)
 
 
-def compare_costs(
-    evidence: ComparisonInput, asked: tuple[Pair, ...] | None = None
-) -> tuple[Comparison, ...]:
-    each = [
-        (*pair, load)
-        for load in evidence.loads
-        for pair in (pairs(evidence.run) if asked is None else asked)
-    ]
+def compare_costs(evidence: ComparisonInput, asked: Sequence[Pair]) -> tuple[Comparison, ...]:
+    each = [(*pair, load) for load in evidence.loads for pair in asked]
     return _settled(evidence, {one: compare_cost(evidence, *one, len(each)) for one in each})
 
 
@@ -215,13 +193,9 @@ def _settled(
     if not evidence.looks.horizon:
         return decision.settle([found for found in family.values() if found])
     settled = decision.settle(
-        [found or Decided(_unmeasured(*question)) for question, found in family.items()]
+        [found or Decided(_blank(evidence, *question)) for question, found in family.items()]
     )
     return tuple(one for one, found in zip(settled, family.values(), strict=True) if found)
-
-
-def _unmeasured(arm: str, against: str, load: Load) -> Comparison:
-    return Comparison(arm=arm, against=against, verdict=Verdict.INCONCLUSIVE, load=load)
 
 
 def aa_control(evidence: ComparisonInput, metric: Metric = Metric.COST) -> tuple[Comparison, ...]:
@@ -256,17 +230,14 @@ def compare_cost(
 
     None if one of them does not reach this load. An excluded arm has the reason at each load.
     """
-    for name in (arm, against):
-        if name in evidence.excluded_arms:
-            verdict, reason = evidence.excluded_arms[name]
-            return Decided(
-                Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
-            )
-    if slow := evidence.unreached_text(load, arm, against):
-        unreached = Comparison(
-            arm=arm, against=against, verdict=Verdict.UNREACHED, load=load, remarks=(slow,)
+    excluded = [evidence.excluded_arms.get(name) for name in (arm, against)]
+    slow = evidence.unreached_text(load, arm, against)
+    unreached = (Verdict.UNREACHED, slow) if slow else None
+    if lack := excluded[0] or excluded[1] or unreached:
+        verdict, reason = lack
+        return Decided(
+            Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
         )
-        return Decided(unreached)
     pair, run = evidence.cost_ratios(load, arm, against), evidence.run
     if not pair.logs:
         return None
@@ -287,7 +258,7 @@ def compare_cost(
 
 
 def _blank(evidence: ComparisonInput, arm: str, against: str, load: Load) -> Comparison:
-    seen = evidence.neighbours_at(load)
+    seen = neighbours(evidence.at(load).trials)
     return Comparison(
         arm=arm,
         against=against,
@@ -312,7 +283,10 @@ def _compare_metric(
         capacities = (latency.log_capacities(trials, one) for one in (arm, against))
         logs: Mapping[int, float] = log_differences(*capacities)
         resolution = latency.search_resolution(trials, arm, against)
-        source, load, block_s = EvidenceSource.SINGLE, FULL_LOAD, evidence.search_s()
+        # With what is measured on the starts of the searches.
+        kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
+        block_s = evidence.durations.longest_s(TrialKind.CAPACITY, kinds)
+        source, load = EvidenceSource.SINGLE, FULL_LOAD
     else:
         logs = latency.log_latency_ratios(evidence.at(load), metric, arm, against)
         is_sliced = evidence.run.method is Method.TIME_SLICED
@@ -410,7 +384,7 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
     In a paired run without pairs that have no common trial.
     """
     return {
-        pair: math.log(one.ratio.high / one.ratio.low) / 2
+        pair: one.ratio.half_width
         for pair, one in cost_verdicts(run, trials).items()
         if one.ratio and (one.source in JOINT_SOURCES or run.method is Method.SINGLE)
     }
@@ -423,8 +397,8 @@ def lacks_calm(found: Comparison) -> bool:
 
 
 def cost_verdicts(run: Run, trials: Sequence[Trial]) -> Mapping[Question, Comparison]:
-    settled = compare_costs(comparison_input(run, trials))
-    return {(one.arm, one.against, one.load): one for one in settled if one.metric is Metric.COST}
+    settled = compare_costs(comparison_input(run, trials), pairs(run))
+    return {(one.arm, one.against, one.load): one for one in settled}
 
 
 def contradicted(run: Run, trials: Sequence[Trial]) -> tuple[Comparison, ...]:

@@ -6,39 +6,26 @@ agreement of two methods, the same correction for multiple comparisons, the same
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from jissoku.inference import estimate
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Company, Interval, Looks, Spread
-from jissoku.inference.late import LateModule
-from jissoku.model import (
+from jissoku.inference.late import np
+from jissoku.model import Condition, Mode, updated, wording
+from jissoku.model.summary import (
+    ALPHA,
     Comparison,
-    Condition,
     CrossCheck,
     Estimate,
     EvidenceSource,
     Metric,
-    Mode,
     Verdict,
 )
-from jissoku.model.summary import ALPHA
-from jissoku.model.updated import updated
-from jissoku.model.wording import (
-    BLOCKS_NEEDED_MAX,
-    OUTLOOK_S,
-    outlook,
-    too_few_blocks,
-    verdict_text,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LateModule("numpy")
 
 # A pair at one load; a comparison of anything else stands for itself.
 Edge = tuple[str, str]
@@ -86,32 +73,6 @@ def _most_equal(arms: frozenset[str], pairs: frozenset[Edge], different: frozens
     return found
 
 
-class EqualPairs:
-    """How many comparisons of a family can be equal together, after some are shown to differ."""
-
-    def __init__(self, family: Sequence[Comparison]) -> None:
-        self._places: list[tuple[object, Edge]] = []
-        self._pairs: dict[object, frozenset[Edge]] = {}
-        self._different: dict[object, frozenset[Edge]] = {}
-        for index, one in enumerate(family):
-            pair = one.arm, one.against
-            # Pairs at one load depend on each other; what has no arms or is repeated is alone.
-            is_alone = not one.arm or pair in self._pairs.get(one.load, ())
-            where: object = index if is_alone else one.load
-            self._places.append((where, pair))
-            self._pairs[where] = self._pairs.get(where, frozenset()) | {pair}
-            self._different[where] = frozenset()
-
-    def are_different(self, index: int) -> None:
-        where, pair = self._places[index]
-        self._different[where] |= {pair}
-
-    @property
-    def most(self) -> int:
-        found = (most_equal(self._pairs[one], self._different[one]) for one in self._pairs)
-        return max(1, sum(found))
-
-
 def corrected(family: Sequence[Comparison]) -> tuple[tuple[float | None, ...], int]:
     """P-values of differences, such that the chance of any false one stays at 5 %.
 
@@ -119,18 +80,30 @@ def corrected(family: Sequence[Comparison]) -> tuple[tuple[float | None, ...], i
     number of pairs that can be equal together if those with smaller ones differ. Where a and b
     differ, c differs from one of them. Also the number for the next one to be proven.
     """
+    places: list[tuple[object, Edge]] = []
+    pairs: dict[object, frozenset[Edge]] = defaultdict(frozenset)
+    for index, one in enumerate(family):
+        pair = one.arm, one.against
+        # Pairs at one load depend on each other; what has no arms or is repeated is alone.
+        where: object = index if not one.arm or pair in pairs[one.load] else one.load
+        places.append((where, pair))
+        pairs[where] |= {pair}
+    different: dict[object, frozenset[Edge]] = defaultdict(frozenset)
+
+    def most() -> int:
+        return max(1, sum(most_equal(known, different[where]) for where, known in pairs.items()))
+
     known = [(one.p_value, index) for index, one in enumerate(family)]
-    ordered = sorted((p_value, index) for p_value, index in known if p_value is not None)
-    equal = EqualPairs(family)
     found: list[float | None] = [None] * len(family)
-    highest, unproven = 0.0, equal.most
-    for p_value, index in ordered:
+    highest, unproven = 0.0, most()
+    for p_value, index in sorted((p, index) for p, index in known if p is not None):
         if highest < 1.0:
-            highest = min(1.0, max(highest, equal.most * p_value))
-            equal.are_different(index)
+            highest = min(1.0, max(highest, most() * p_value))
+            where, pair = places[index]
+            different[where] |= {pair}
         found[index] = highest
         if highest <= ALPHA:
-            unproven = equal.most
+            unproven = most()
     return tuple(found), unproven
 
 
@@ -164,12 +137,7 @@ METRIC_NAMES = {
 
 
 def format_ratio(found: Estimate) -> str:
-    """A ratio with its interval; one that says nothing has no figures."""
-    if found.is_vague:
-        beyond = found.vague_ratio("", "more than ", "less than ")
-        return f"{beyond} \N{MULTIPLICATION SIGN}" if beyond else "an unknown multiple of"
-    value, interval = found.text.split(" ", 1)
-    return f"{value} \N{MULTIPLICATION SIGN} {interval}"
+    return wording.factor_text(found, "an unknown multiple of")
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -182,15 +150,15 @@ def comparison_text(comparison: Comparison) -> str:
         return f"{arm} compared with {against}{at}: {verdict}{reason}"
     verb = "uses" if comparison.metric is Metric.COST else "has"
     ratio, metric = format_ratio(comparison.ratio), METRIC_NAMES[comparison.metric]
-    says = f"{verdict_text(comparison.metric, verdict)}{_certainty(comparison)}{beside(comparison)}"
-    return f"{arm} {verb} {ratio} {metric} of {against}{at}: {says}"
+    says = wording.verdict_text(comparison.metric, verdict) + _certainty(comparison)
+    return f"{arm} {verb} {ratio} {metric} of {against}{at}: {says}{beside(comparison)}"
 
 
 def _certainty(comparison: Comparison) -> str:
     """In brackets: proven, or what would prove it with all comparisons counted."""
     if comparison.is_decided:
         return " (proven)"
-    more = outlook(comparison) if comparison.p_value is not None else ""
+    more = wording.outlook(comparison) if comparison.p_value is not None else ""
     return f" ({more})" if more else ""
 
 
@@ -204,17 +172,6 @@ def beside(comparison: Comparison) -> str:
     return f", beside other programs that used {share} of the cores"
 
 
-# Smallest ratio minus one that matters, by how arms meet (METHODOLOGY, "From trials to verdicts").
-_MINIMUM_EFFECT = {
-    EvidenceSource.TWO_PAIRED: 0.01,
-    EvidenceSource.PAIRED: 0.01,
-    EvidenceSource.TIME_SLICED: 0.02,
-    EvidenceSource.SINGLE: 0.02,
-}
-# Standard mode measures pairs of like arms so precisely that an effect of 1 % is beyond doubt, and
-# would be called practically equal if 1 % did not matter.
-_OF_PRECISE_PAIRS = 0.005
-
 MINIMUM_EFFECT_OF_METRIC = {
     Metric.P50: 0.05,
     Metric.P99: 0.05,
@@ -224,10 +181,15 @@ MINIMUM_EFFECT_OF_METRIC = {
 
 
 def minimum_effect_of(source: EvidenceSource, mode: Mode) -> float:
-    """Smallest ratio of CPU time per request, minus one, that matters in trials of this kind."""
-    if mode is Mode.STANDARD and source in {EvidenceSource.PAIRED, EvidenceSource.TWO_PAIRED}:
-        return _OF_PRECISE_PAIRS
-    return _MINIMUM_EFFECT[source]
+    """Smallest ratio of CPU time per request, minus one, that matters in trials of this kind.
+
+    METHODOLOGY, "From trials to verdicts". Standard mode measures pairs of like arms so precisely
+    that an effect of 1 % is beyond doubt, and would be called practically equal if 1 % did not
+    matter.
+    """
+    if source in {EvidenceSource.TIME_SLICED, EvidenceSource.SINGLE}:
+        return 0.02
+    return 0.005 if mode is Mode.STANDARD else 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +218,7 @@ class Rule:
         return Interval(found.centre, found.low - self.resolution, found.high + self.resolution)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     verdict: Verdict
     remark: str = ""
 
@@ -293,7 +254,7 @@ def judge_logs(logs: Sequence[float], rule: Rule, spread: Spread | None = None) 
     if len(logs) < first:
         return Judgement(
             Verdict.INCONCLUSIVE,
-            f"{too_few_blocks(len(logs))} for a verdict: at least {first} are needed",
+            f"{wording.too_few_blocks(len(logs))} for a verdict: at least {first} are needed",
         )
     mean, _ = estimate.mean_and_sd(logs)
     ours = _t_verdict(mean, spread or estimate.own_spread(logs), len(logs), rule)
@@ -336,7 +297,7 @@ def blocks_needed(
         return rule.looks.first - len(logs)
     alphas = alpha, alpha if alpha_equal is None else alpha_equal
     now = spread or estimate.own_spread(logs)
-    low, high = max(rule.looks.first, len(logs) + 1), BLOCKS_NEEDED_MAX
+    low, high = max(rule.looks.first, len(logs) + 1), wording.BLOCKS_NEEDED_MAX
 
     def would_decide(count: int) -> bool:
         freedom = now.freedom * (count - 1) / (len(logs) - 1)
@@ -521,7 +482,7 @@ def _with_forecast(found: Comparison, decided: Decided, needed: int | None) -> C
     """How many blocks would decide, how long they take, and whether the run can have them."""
     horizon, has_figure = decided.rule.looks.horizon, found.p_value is not None
     seconds = None if needed is None or decided.block_s is None else needed * decided.block_s
-    is_beyond = needed is None or (seconds or 0.0) > OUTLOOK_S
+    is_beyond = needed is None or (seconds or 0.0) > wording.OUTLOOK_S
     if horizon and needed is not None:
         is_beyond |= len(decided.values) + needed > horizon
     return updated(

@@ -10,24 +10,10 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from jissoku.inference.late import LateModule
-from jissoku.model import Estimate
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from scipy import optimize, special, stats  # type: ignore[import-untyped]
-
-    Numbers = npt.NDArray[np.float64]
-else:
-    np, optimize, special, stats = map(
-        LateModule, ("numpy", "scipy.optimize", "scipy.special", "scipy.stats")
-    )
-    Numbers = Any
+from jissoku.inference.late import Numbers, np, optimize, special, stats
+from jissoku.model import Estimate, plural, updated
 
 # Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
 # in 3 ms. With 40 blocks it took a quarter of a second for each pair.
@@ -108,7 +94,7 @@ def _walsh_left_out(count: int, confidence: float) -> int:
     return int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
 
 
-def _signed_rank_probabilities(count: int) -> "np.ndarray":
+def _signed_rank_probabilities(count: int) -> Numbers:
     """P(W = w) for Wilcoxon's W over `count` differences, w from 0: subset sums of 1..count."""
     ways = np.zeros(count * (count + 1) // 2 + 1)
     ways[0] = 1.0
@@ -246,7 +232,7 @@ def sign_flip(logs: Sequence[float]) -> float | None:
     return float(min(1.0, (high.sum() + low.sum()) / 2.0 ** len(values)))
 
 
-def _signed_sums(values: "np.ndarray") -> "np.ndarray":
+def _signed_sums(values: Numbers) -> Numbers:
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
@@ -266,11 +252,9 @@ def mean_and_sd(logs: Sequence[float] | Numbers) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1))
 
 
-def geometric_mean(logs: Sequence[float], confidence: float = 0.95) -> Estimate | None:
+def geometric_mean(logs: Sequence[float]) -> Estimate | None:
     """Geometric mean of the values with these logarithms; None from fewer than two blocks."""
-    if len(logs) < 2:
-        return None
-    return as_ratio(t_interval(logs, confidence), logs)
+    return as_ratio(t_interval(logs), logs) if len(logs) > 1 else None
 
 
 def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
@@ -345,16 +329,12 @@ def critical(blocks: int, horizon: int, alpha: float) -> float:
         blocks: More than `horizon`, over which the error is spent, count as that many.
         alpha: Two-sided, of all looks together.
     """
-    return boundaries(looks(horizon), horizon, alpha).get(min(blocks, horizon), math.inf)
-
-
-def looks(horizon: int) -> tuple[int, ...]:
-    return tuple(range(FIRST_LOOK, horizon + 1))
+    return boundaries(horizon, alpha).get(min(blocks, horizon), math.inf)
 
 
 def compute_looks(horizon: int) -> None:
     for alpha in ALPHAS:
-        boundaries(looks(horizon), horizon, alpha)
+        boundaries(horizon, alpha)
 
 
 def p_value(t: float, blocks: int, horizon: int, freedom: float | None = None) -> float:
@@ -379,14 +359,14 @@ def p_value(t: float, blocks: int, horizon: int, freedom: float | None = None) -
 
 
 @cache
-def boundaries(looks: Sequence[int], horizon: int, alpha: float) -> dict[int, float]:
+def boundaries(horizon: int, alpha: float) -> dict[int, float]:
     """The critical value of each look, with the error spent until then by `spent`."""
     found: dict[int, float] = {}
     state, mass, used = np.array([1.0]), np.array([1.0]), 0.0
-    for blocks in range(2, max(looks) + 1):
+    for blocks in range(2, horizon + 1):
         above = _above(state, blocks - 1)
         bound = math.inf
-        if blocks in looks:
+        if blocks >= FIRST_LOOK:
             allowed = alpha * spent(blocks, horizon) - used
             if not found:  # Nothing has been stopped before: it is that of a single look.
                 bound = float(special.stdtrit(blocks - 1, 1 - allowed / 2))
@@ -517,7 +497,6 @@ class Looks:
     def _steps(
         self, logs: Sequence[float], origin: float, tolerance: float, spreads: Spreads
     ) -> list["_Look"]:
-        """Each look so far, against `origin`."""
         is_early = not self.horizon or len(logs) < self.first
         first = len(logs) if is_early else self.first
         values = np.asarray(logs, dtype=float)

@@ -55,13 +55,65 @@ class UnreportedValue(Exception):  # noqa: N818 - an unreported value is not an 
     """A value that the formula needs was not recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A name, with what stands in parentheses behind it; both are empty where nothing does."""
+# Metrics with an interval over blocks, metrics that are exact counts, and their descriptions.
+MEASURED = {
+    "cost": "CPU nanoseconds of all the target's processes per request",
+    "rate": "requests per second in the closed loop, alone",
+    "p50": "median latency in nanoseconds, alone",
+    "p95": "95th percentile of latency in nanoseconds, alone",
+    "p99": "99th percentile of latency in nanoseconds, alone",
+    "p999": "99.9th percentile of latency in nanoseconds, alone",
+    "memory": "resident bytes of all the target's processes",
+    "total_cpu": "as `cost`, plus load generator and kernel threads, closed loop, single target",
+}
+BENCHMARK = "benchmark"
+COUNTERS = {
+    "errors": "failed requests in all trials that count",
+    "calls": "system calls per request; `calls.openat` counts one of them",
+    "connections": "connections that had to be opened, per request",
+    "segments": "TCP segments with data that an answer came in",
+    "bytes": "bytes of an answer, head and body",
+}
+HELP = "write for example cost(one) / cost(two) < 0.9"
 
-    name: str
-    subject: str = ""
+METRICS = (*MEASURED, *COUNTERS, f"{BENCHMARK}.NAME")
+
+# Metrics whose names have a second part.
+WITH_PART = frozenset({"calls", BENCHMARK})
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One value of one arm in one workload; an empty workload is the experiment's first.
+
+    In `value` it is the name of a recorded number, without an arm.
+    """
+
+    metric: str
+    arm: str = ""
     workload: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.metric.partition(".")[0]
+
+    @property
+    def part(self) -> str:
+        """As in `calls.openat`; empty without."""
+        return self.metric.partition(".")[2]
+
+    @property
+    def is_count(self) -> bool:
+        return self.name in COUNTERS
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether it is a benchmark's value; the arm is then the benchmark."""
+        return self.name == BENCHMARK
+
+    @property
+    def text(self) -> str:
+        return f"{self.metric}({self.arm}{f'@{self.workload}' if self.workload else ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +129,7 @@ class Call:
     arguments: tuple["Formula", ...]
 
 
-Formula = float | Reference | Operation | Call
+Formula = float | Quantity | Operation | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +170,8 @@ def _value(formula: Formula, names: Names) -> float:
                 return 0.0
         case Call(function, arguments):
             return FUNCTIONS[function](*(_value(argument, names) for argument in arguments))
-        case Reference(name, subject):
-            if subject:
+        case Quantity(name, arm):
+            if arm:
                 raise GrammarError(f"{name!r} is an unknown function")
             if name not in names:
                 raise UnreportedValue(name)
@@ -137,7 +189,7 @@ class _Parser:
         while relation := self._take(RELATIONS):
             relations.append(relation)
             sides.append(self._sum())
-        if self._rest():
+        if self._text[self._at :].strip():
             raise self._error()
         return Relation(tuple(sides), tuple(relations))
 
@@ -165,7 +217,7 @@ class _Parser:
             return float(found["number"])
         if found["function"]:
             return self._call(found["function"].rstrip(" \t\n("))
-        return Reference(found["name"], found["subject"] or "", found["workload"] or "")
+        return Quantity(found["name"], found["subject"] or "", found["workload"] or "")
 
     def _call(self, function: str) -> Call:
         arguments = [self._sum()]
@@ -188,70 +240,9 @@ class _Parser:
         self._at = found.end()
         return found["sign"]
 
-    def _rest(self) -> str:
-        return self._text[self._at :].strip()
-
     def _error(self) -> GrammarError:
-        rest = self._rest()
+        rest = self._text[self._at :].strip()
         return GrammarError(f"cannot be read from {rest[:30]!r} on" if rest else "is incomplete")
-
-
-# Metrics with an interval over blocks, metrics that are exact counts, and their descriptions.
-MEASURED = {
-    "cost": "CPU nanoseconds of all the target's processes per request",
-    "rate": "requests per second in the closed loop, alone",
-    "p50": "median latency in nanoseconds, alone",
-    "p95": "95th percentile of latency in nanoseconds, alone",
-    "p99": "99th percentile of latency in nanoseconds, alone",
-    "p999": "99.9th percentile of latency in nanoseconds, alone",
-    "memory": "resident bytes of all the target's processes",
-    "total_cpu": "as `cost`, plus load generator and kernel threads, closed loop, single target",
-}
-BENCHMARK = "benchmark"
-COUNTERS = {
-    "errors": "failed requests in all trials that count",
-    "calls": "system calls per request; `calls.openat` counts one of them",
-    "connections": "connections that had to be opened, per request",
-    "segments": "TCP segments with data that an answer came in",
-    "bytes": "bytes of an answer, head and body",
-}
-HELP = "write for example cost(one) / cost(two) < 0.9"
-
-METRICS = (*MEASURED, *COUNTERS, f"{BENCHMARK}.NAME")
-
-# Metrics whose names have a second part.
-WITH_PART = frozenset({"calls", BENCHMARK})
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """One value of one arm in one workload; an empty workload is the experiment's first."""
-
-    metric: str
-    arm: str
-    workload: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.metric.partition(".")[0]
-
-    @property
-    def part(self) -> str:
-        """As in `calls.openat`; empty without."""
-        return self.metric.partition(".")[2]
-
-    @property
-    def is_count(self) -> bool:
-        return self.name in COUNTERS
-
-    @property
-    def is_benchmark(self) -> bool:
-        """Whether it is a benchmark's value; the arm is then the benchmark."""
-        return self.name == BENCHMARK
-
-    @property
-    def text(self) -> str:
-        return f"{self.metric}({self.arm}{f'@{self.workload}' if self.workload else ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,24 +274,23 @@ def parse(text: str) -> tuple[Inequality, ...]:
 def quantity(text: str) -> Quantity:
     """Reads one quantity alone, as in `rate(nginx@hello)`."""
     read = parse_formula(text)
-    if read.relations or not isinstance(read.sides[0], Reference):
+    if read.relations or not isinstance(read.sides[0], Quantity):
         raise GrammarError(f"{text!r} is not a quantity: write for example rate(nginx@hello)")
-    return _quantity(read.sides[0])
+    return _checked(read.sides[0])
 
 
-def _quantity(read: Reference) -> Quantity:
-    name, dot, _ = read.name.partition(".")
+def _checked(read: Quantity) -> Quantity:
+    name, dot, _ = read.metric.partition(".")
     known = name in MEASURED or name in COUNTERS or name == BENCHMARK
     if not known or (dot and name not in WITH_PART) or (name == BENCHMARK and not dot):
-        raise GrammarError(f"{read.name!r} is not a metric; there are {', '.join(METRICS)}")
-    if not read.subject:
-        raise GrammarError(f"{read.name!r} needs a target: write {read.name}(TARGET)")
+        raise GrammarError(f"{read.metric!r} is not a metric; there are {', '.join(METRICS)}")
+    if not read.arm:
+        raise GrammarError(f"{read.metric!r} needs a target: write {read.metric}(TARGET)")
     if name == BENCHMARK and read.workload:
         raise GrammarError(
-            f"{read.name}({read.subject}@{read.workload}) does not belong to a workload: "
-            f"write {BENCHMARK}.NAME(BENCH)"
+            f"{read.text} does not belong to a workload: write {BENCHMARK}.NAME(BENCH)"
         )
-    return Quantity(read.name, read.subject, read.workload)
+    return read
 
 
 # A number, quantities it is multiplied by, and those it is divided by.
@@ -311,8 +301,8 @@ def _product(side: Formula) -> _Product:
     number = 1.0
     quantities: dict[bool, list[Quantity]] = {True: [], False: []}
     for factor, is_above in _factors(side, is_above=True):
-        if isinstance(factor, Reference):
-            quantities[is_above].append(_quantity(factor))
+        if isinstance(factor, Quantity):
+            quantities[is_above].append(_checked(factor))
         elif not is_above and factor == 0:
             raise GrammarError("nothing can be divided by 0")
         else:
@@ -320,10 +310,10 @@ def _product(side: Formula) -> _Product:
     return number, tuple(quantities[True]), tuple(quantities[False])
 
 
-def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Reference, bool]]:
+def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Quantity, bool]]:
     """The factors of a product, and whether each is above the fraction line."""
     match side:
-        case float() | Reference():
+        case float() | Quantity():
             yield side, is_above
         case Operation("*" | "/" as sign, left, right):
             yield from _factors(left, is_above=is_above)

@@ -12,45 +12,28 @@ from typing import Any
 from jissoku.inference import estimate
 from jissoku.inference.expression import UnreportedValue, value
 from jissoku.inference.tool_values import QUANTILES
-from jissoku.model import Estimate
-from jissoku.model.calibration import (
-    CalibrationCheck,
-    CostRecord,
-    CostResult,
-    Evidence,
-    Expectation,
-    Grade,
-    LoadPoint,
-    ScenarioRun,
-    Tool,
-    ToolMeasurement,
-    ToolPair,
-)
-from jissoku.model.updated import updated
+from jissoku.model import Estimate, calibration as model, updated
 
 # A run in which others used more of the cores than this proves nothing about times.
 FOREIGN_MAX = 0.03
 
-# An oracle that is as late as this, in one answer of a hundred, ...
+# An oracle that is as late as this, in one answer of a hundred, explains deviations of up to this
+# many times that.
 LATE_NS_MAX = 50_000
-
-# ... explains deviations of up to this many times that.
 LATE_TIMES = 5
 
 # What is no time, a count or a share, is not off by more than that because one answer in a hundred
 # was late.
 LATE_SHARE_MAX = 0.25
 
-# Stalls are counted three times: what is sent late and what arrives late both suffer, and they
-# were sampled.
+# What is sent late and what arrives late both suffer, and stalls were sampled.
 STALLS_TIMES = 3
-
 
 # What the stall monitor saw of each core.
 Stalls = Sequence[Mapping[str, Any]]
 
 
-def external_cause(run: ScenarioRun, what: str, got: float, truth: float) -> str:
+def external_cause(run: model.ScenarioRun, what: str, got: float, truth: float) -> str:
     """What else explains that a value is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
@@ -91,7 +74,7 @@ def _is_time(what: str) -> bool:
     return what.rstrip(")").endswith("_ns")
 
 
-def _off_ns(run: ScenarioRun, what: str, got: float, truth: float) -> float:
+def _off_ns(run: model.ScenarioRun, what: str, got: float, truth: float) -> float:
     """How far a value is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
     if _is_time(what):
@@ -120,12 +103,12 @@ def _beyond(what: str) -> float | None:
 B_TOLERANCES = 3
 
 
-WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.INFO)
+WORST_FIRST = (model.Grade.F, model.Grade.VOID, model.Grade.B, model.Grade.A, model.Grade.INFO)
 
 
 def score(
-    check: CalibrationCheck, outcomes: Mapping[str, ScenarioRun]
-) -> tuple[Grade, tuple[Evidence, ...]]:
+    check: model.CalibrationCheck, outcomes: Mapping[str, model.ScenarioRun]
+) -> tuple[model.Grade, tuple[model.Evidence, ...]]:
     """Judges a tool by the outcomes of a check's set-ups, by their names.
 
     An outcome that is not there was not offered by the tool.
@@ -140,40 +123,36 @@ def score(
         )
     ]
     # Nothing to judge by is not offered.
-    grades = {Grade(one.grade) for one in evidence}
-    worst = next((grade for grade in WORST_FIRST if grade in grades), Grade.NOT_OFFERED)
+    grades = {model.Grade(one.grade) for one in evidence}
+    worst = next((grade for grade in WORST_FIRST if grade in grades), model.Grade.NOT_OFFERED)
     return worst, tuple(evidence)
 
 
 def grade_expectation(
-    expectation: Expectation, outcome: ScenarioRun, *, is_timed: bool = False
-) -> list[Evidence]:
+    expectation: model.Expectation, outcome: model.ScenarioRun, *, is_timed: bool = False
+) -> list[model.Evidence]:
     """The evidence of one expectation: none where the tool does not report the value.
 
     Where `is_timed`, a value that is off is void if something else than the tool explains it. One
     that is right in spite of that is right.
     """
     if expectation.says is not None:
-        return [_says(expectation, outcome)]
+        match = re.search(expectation.says, outcome.report)
+        said = model.Evidence(
+            setup=outcome.setup,
+            what=expectation.why or "the report says so",
+            expected="said",
+            got=f"said: {match[0][:80]}" if match else "not said",
+            grade=model.Grade.A if match else model.Grade.F,
+        )
+        return [said]
     found = (_one(expectation, outcome, each, is_timed=is_timed) for each in expectation.each)
     return [evidence for evidence in found if evidence is not None]
 
 
-def _says(expectation: Expectation, outcome: ScenarioRun) -> Evidence:
-    assert expectation.says is not None
-    match = re.search(expectation.says, outcome.report)
-    return Evidence(
-        setup=outcome.setup,
-        what=expectation.why or "the report says so",
-        expected="said",
-        got=f"said: {match[0][:80]}" if match else "not said",
-        grade=Grade.A if match else Grade.F,
-    )
-
-
 def _one(
-    expectation: Expectation, outcome: ScenarioRun, each: str, *, is_timed: bool
-) -> Evidence | None:
+    expectation: model.Expectation, outcome: model.ScenarioRun, each: str, *, is_timed: bool
+) -> model.Evidence | None:
     what = expectation.of.replace("{each}", each)
     try:
         bound = _bound(expectation, outcome.figures, each)
@@ -184,24 +163,24 @@ def _one(
     except UnreportedValue as unavailable:
         if not expectation.required:
             return None
-        return Evidence(
+        return model.Evidence(
             setup=outcome.setup,
             what=what,
             expected=_shown(bound.truth, what),
             got=f"{unavailable} is not reported",
-            grade=Grade.F,
+            grade=model.Grade.F,
         )
-    grade = bound.grade(got) if expectation.graded else Grade.INFO
+    grade = bound.grade(got) if expectation.graded else model.Grade.INFO
     void = ""
-    if is_timed and grade in {Grade.B, Grade.F}:
+    if is_timed and grade in {model.Grade.B, model.Grade.F}:
         void = external_cause(outcome, what, got, bound.truth)
-    return Evidence(
+    return model.Evidence(
         setup=outcome.setup,
         what=what,
         expected=f"{bound.sign}{_shown(bound.truth, what)}",
         tolerance=_shown(bound.tolerance, what) if bound.tolerance else "",
         got=_shown(got, what),
-        grade=Grade.VOID if void else grade,
+        grade=model.Grade.VOID if void else grade,
         void=void,
     )
 
@@ -212,19 +191,18 @@ class _Bound:
     tolerance: float
     sign: str
 
-    def grade(self, got: float) -> Grade:
-        """A within the tolerance, B within three of them."""
+    def grade(self, got: float) -> model.Grade:
         off = abs(got - self.truth)
         if self.sign == ("at least " if got > self.truth else "at most "):
             off = 0.0
         # A count may be exact to the last digit of a float, and a sum of floats is not.
         slack = 1e-9 * max(1.0, abs(self.truth))
         if off <= self.tolerance + slack:
-            return Grade.A
-        return Grade.B if off <= B_TOLERANCES * self.tolerance else Grade.F
+            return model.Grade.A
+        return model.Grade.B if off <= B_TOLERANCES * self.tolerance else model.Grade.F
 
 
-def _bound(expectation: Expectation, names: Mapping[str, float], each: str) -> _Bound:
+def _bound(expectation: model.Expectation, names: Mapping[str, float], each: str) -> _Bound:
     sides = {
         "": expectation.equals,
         "at least ": expectation.at_least,
@@ -240,7 +218,7 @@ def _shown(number: float, what: str) -> str:
     """A value for people: times in milliseconds, everything else as it is."""
     if math.isnan(number):
         return "none"
-    if what.rstrip(")").endswith("_ns"):
+    if _is_time(what):
         return f"{number / 1e6:,.3f} ms"
     if float(number).is_integer() and abs(number) < 1e15:
         return f"{int(number):,}"
@@ -251,10 +229,12 @@ def _shown(number: float, what: str) -> str:
 TICKS_MIN = 20
 
 
-def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
+def with_results(
+    record: model.CostRecord, tools: tuple[model.Tool, model.Tool]
+) -> model.CostRecord:
     reasons = {cell.name: unsupported_reason(cell, tools) for cell in record.cells}
     figures = tuple(
-        CostResult(cell=cell.name, unsupported_reason=reason)
+        model.CostResult(cell=cell.name, unsupported_reason=reason)
         if (reason := reasons[cell.name])
         else cost_result(cell, [pair for pair in record.pairs if pair.cell == cell.name])
         for cell in record.cells
@@ -263,9 +243,9 @@ def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
     return updated(record, figures=figures, overall=overall(names, record.pairs))
 
 
-def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
+def cost_result(cell: model.LoadPoint, pairs: Sequence[model.ToolPair]) -> model.CostResult:
     counted = [pair for pair in pairs if not pair.void]
-    found = CostResult(
+    found = model.CostResult(
         cell=cell.name,
         pairs=len(counted),
         void=len(pairs) - len(counted),
@@ -286,7 +266,7 @@ def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
     )
 
 
-def overall(names: Sequence[str], pairs: Sequence[ToolPair]) -> Estimate | None:
+def overall(names: Sequence[str], pairs: Sequence[model.ToolPair]) -> Estimate | None:
     """The geometric mean over cells of equal weight; a round is a block if each cell counted."""
     rounds: dict[int, dict[str, float]] = {}
     for pair in pairs:
@@ -296,7 +276,7 @@ def overall(names: Sequence[str], pairs: Sequence[ToolPair]) -> Estimate | None:
     return estimate.geometric_mean(whole)
 
 
-def _user_fraction(sides: Sequence[ToolMeasurement]) -> float | None:
+def _user_fraction(sides: Sequence[model.ToolMeasurement]) -> float | None:
     user, system = (sum(side.ticks[place] for side in sides) for place in (0, 1))
     return user / (user + system) if user + system >= TICKS_MIN else None
 
@@ -305,6 +285,6 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def unsupported_reason(cell: LoadPoint, tools: tuple[Tool, Tool]) -> str | None:
+def unsupported_reason(cell: model.LoadPoint, tools: tuple[model.Tool, model.Tool]) -> str | None:
     """Why one of the two does not support a load; None if both do."""
     return next((why for tool in tools if (why := cell.unsupported_reason(tool))), None)

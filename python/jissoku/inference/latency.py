@@ -11,37 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.inference import estimate
-from jissoku.inference.blocks import (
-    ComparisonInput,
-    ValidTrials,
-    loads_of,
-    log_cost,
-    log_differences,
-    measured,
-    valid_trials,
-)
-from jissoku.inference.late import LateModule
-from jissoku.model import (
-    ArmMeasurement,
-    Load,
-    Method,
-    Metric,
-    Percentile,
-    QuantilePoint,
-    Run,
-    Trial,
-    TrialKind,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LateModule("numpy")
+from jissoku.inference import blocks, estimate
+from jissoku.inference.late import np
+from jissoku.model import ArmMeasurement, CapacityStep, Load, Method, Run, Trial, TrialKind
+from jissoku.model.summary import Metric, Percentile, QuantilePoint
 
 # As the load generator records them.
 LATENCY_NS_MAX = 60_000_000_000
@@ -53,13 +29,9 @@ DECODED_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class LatencyDistribution:
-    """A histogram as a few numbers: which buckets hold answers, and how many.
+    """Indices of buckets that hold answers, ascending, and how many lie in each or below it.
 
     The library walks through all of its 27,000 buckets for every percentile; most are empty.
-
-    Attributes:
-        buckets: Indices of those that are not empty, ascending.
-        cumulative: How many answers lie in a bucket or below it.
     """
 
     buckets: "np.ndarray"
@@ -168,15 +140,12 @@ def _log_percentiles(
     sides: Sequence[Mapping[int, ArmMeasurement]], fraction: float
 ) -> list[dict[int, float]]:
     """Logarithms of each arm's percentile: per block if all of them support it, else pooled."""
-    is_whole = all(is_supported(fraction, one.requests) for side in sides for one in side.values())
-    return [(_log_per_block if is_whole else log_pooled)(side, fraction) for side in sides]
-
-
-def _log_per_block(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
-    return {
-        block: math.log(max(1, percentile_ns(measurement, fraction)))
-        for block, measurement in measurements.items()
-    }
+    if all(is_supported(fraction, one.requests) for side in sides for one in side.values()):
+        return [
+            {block: math.log(max(1, percentile_ns(one, fraction))) for block, one in side.items()}
+            for side in sides
+        ]
+    return [log_pooled(side, fraction) for side in sides]
 
 
 def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
@@ -201,19 +170,15 @@ def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> d
     whole = merge(parts.values())
     value = whole.at(fraction)
     part_above = whole.above(value) / whole.total
-    slope = _slope(whole, fraction) * len(parts) / whole.total
+    # By how much ln(percentile) grows with its fraction, over two standard errors each way.
+    error = 2 * math.sqrt(fraction * (1 - fraction) / whole.total)
+    half = min(error, TAIL_MAX * fraction, TAIL_MAX * (1 - fraction))
+    high, low = (max(1, whole.at(fraction + way * half)) for way in (1, -1))
+    slope = math.log(high / low) / (2 * half) * len(parts) / whole.total
     return {
         block: math.log(max(1, value)) + slope * (part.above(value) - part_above * part.total)
         for block, part in parts.items()
     }
-
-
-def _slope(whole: LatencyDistribution, fraction: float) -> float:
-    """By how much ln(percentile) grows with its fraction, over two standard errors each way."""
-    error = 2 * math.sqrt(fraction * (1 - fraction) / whole.total)
-    half = min(error, TAIL_MAX * fraction, TAIL_MAX * (1 - fraction))
-    high, low = (max(1, whole.at(fraction + way * half)) for way in (1, -1))
-    return math.log(high / low) / (2 * half)
 
 
 def is_supported(fraction: float, requests: int) -> bool:
@@ -259,17 +224,19 @@ SEARCH_STEP = 1.05
 LATENCY_KINDS = (TrialKind.TIME_SLICED, TrialKind.FIXED_RATE)
 
 
-def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasurement]:
+def latency_measurements(known: blocks.ValidTrials, arm: str) -> dict[int, ArmMeasurement]:
     """An arm's trials with latencies at one load, by block: time-sliced, or else single-target."""
     return next(filter(None, (_measurements(known, kind, arm) for kind in LATENCY_KINDS)), {})
 
 
-def _measurements(known: ValidTrials, kind: TrialKind, arm: str) -> dict[int, ArmMeasurement]:
-    found = measured(known.with_arm(kind, arm), arm)
+def _measurements(
+    known: blocks.ValidTrials, kind: TrialKind, arm: str
+) -> dict[int, ArmMeasurement]:
+    found = blocks.measured(known.with_arm(kind, arm), arm)
     return {trial.block: measurement for trial, measurement in found if measurement.requests}
 
 
-def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: str) -> Logs:
+def log_latency_ratios(known: blocks.ValidTrials, metric: Metric, arm: str, against: str) -> Logs:
     """ln(percentile of `arm` / percentile of `against`), by block; empty without enough answers.
 
     Both arms' percentiles are from trials of one kind, and taken in the same way.
@@ -279,21 +246,24 @@ def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: st
         shared = sorted(ours.keys() & theirs.keys())
         if shared:
             sides = [{block: side[block] for block in shared} for side in (ours, theirs)]
-            return log_differences(*_log_percentiles(sides, METRIC_FRACTIONS[metric]))
+            return blocks.log_differences(*_log_percentiles(sides, METRIC_FRACTIONS[metric]))
     return {}
 
 
 def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
     """ln(highest rate that met the objective), by block; without searches that never met it."""
-    return {trial.block: math.log(rate) for trial, rate in _searches(trials, arm)}
+    return {block: math.log(rate) for block, rate, _ in _searches(trials, arm)}
 
 
-def _searches(trials: Sequence[Trial], arm: str) -> Iterator[tuple[Trial, int]]:
+def _searches(
+    trials: Sequence[Trial], arm: str
+) -> Iterator[tuple[int, int, Sequence[CapacityStep]]]:
+    """Block, highest rate that met the objective, and all rates that were tried."""
     for trial in trials:
         if trial.kind is TrialKind.CAPACITY and trial.arms == (arm,) and trial.is_valid:
-            rate = trial.capacity.rate_rps if trial.capacity is not None else None
-            if rate:
-                yield trial, rate
+            found = trial.capacity
+            if found is not None and found.rate_rps:
+                yield trial.block, found.rate_rps, found.steps
 
 
 KINDS = {
@@ -308,12 +278,14 @@ def block_costs(run: Run, trials: Sequence[Trial]) -> dict[tuple[Load, str], lis
 
     A paired trial of the reference is one of several in its block: all of them count.
     """
-    evidence = ComparisonInput(run, valid_trials(trials), {}, loads_of(run, tuple(trials)))
+    evidence = blocks.ComparisonInput(
+        run, blocks.valid_trials(trials), {}, blocks.loads_of(run, tuple(trials))
+    )
     found = {}
     for load in evidence.loads:
         for arm in run.arms:
             costs = evidence.at(load).with_arm(KINDS[run.method], arm.name)
-            logs = [log_cost(trial, arm.name) for trial in costs]
+            logs = [blocks.log_cost(trial, arm.name) for trial in costs]
             if values := [math.exp(log) for log in logs if log is not None]:
                 found[load, arm.name] = values
     return found
@@ -333,8 +305,7 @@ def search_resolution(trials: Sequence[Trial], arm: str, against: str) -> float:
 def search_step(trials: Sequence[Trial], arm: str) -> float:
     """The mean ln(distance) between the two rates at which each search of an arm ended."""
     gaps = []
-    for trial, rate in _searches(trials, arm):
-        steps = trial.capacity.steps if trial.capacity is not None else ()
+    for _, rate, steps in _searches(trials, arm):
         above = [step.rate_rps for step in steps if not step.is_met and step.rate_rps > rate]
         gaps.append(math.log(min(above, default=SEARCH_STEP * rate) / rate))
     return sum(gaps) / len(gaps) if gaps else math.log(SEARCH_STEP)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jissoku.inference.blocks import measured
+from jissoku.inference.texts import said
 from jissoku.model import ArmMeasurement, ConnectionMode, Trial, TrialKind
-from jissoku.model.wording import plural
+from jissoku.model.wording import counted, plural
 
 # Linux delays an acknowledgement by 40 ms (TCP_DELACK_MIN), and the timer ticks in steps of 4.
 DELAYED_NS = (39_000_000, 49_000_000)
@@ -20,6 +21,7 @@ DELAYED_NS = (39_000_000, 49_000_000)
 DELAYED_SPREAD_MAX = 1.3
 
 # Answers whose time is explained to this part by the server's own work for all connections queue.
+# Where the load generator was as late, its delay explains the time.
 QUEUEING_MIN = 0.5
 
 # A server that shows a limit in more than this part of its trials has it.
@@ -51,7 +53,6 @@ class Limit:
 
 
 def server_limits(trials: Sequence[Trial], arms: Sequence[str]) -> Iterator[Limit]:
-    """What each arm shows."""
     for name in arms:
         mine = measured(trials, name)
         found = {rule: one for rule in RULES if (one := rule(mine))}
@@ -65,30 +66,26 @@ def server_limits(trials: Sequence[Trial], arms: Sequence[str]) -> Iterator[Limi
 Found = tuple[str, str]
 
 
+def _found(name: str, **values: object) -> Found:
+    return said("limits", name, **values), said("remedies", name, **values)
+
+
 def _short_queue(mine: Measured) -> Found | None:
     drops = sum(one.listen_drops or 0 for _, one in mine)
     if not drops:
         return None
     limit = min(one.listen_limit for _, one in mine if one.listen_limit is not None)
-    were = plural(drops, "connection was", "connections were")
-    holds = f"its listen queue holds {limit} {plural(limit, 'connection')}"
-    return (
-        f"turned connections away: {holds}, and {drops:,} {were} one too many",
-        (
-            "listen with a longer queue (backlog of listen(2), request_queue_size of socketserver),"
-            f" or use fewer connections (-c {max(1, limit)})"
-        ),
+    return _found(
+        "short-queue",
+        limit=f"{limit} {plural(limit, 'connection')}",
+        drops=counted(drops, "connection was", "connections were"),
+        fewer=max(1, limit),
     )
 
 
 def _timeouts(mine: Measured) -> Found | None:
     late = sum(one.errors.get("timeout", 0) for _, one in mine)
-    if not late:
-        return None
-    return (
-        f"left {late:,} {plural(late, 'request')} without an answer until the time-out",
-        "see what it waits for, or use fewer connections (-c) or a lower rate (-R)",
-    )
+    return _found("timeouts", requests=counted(late, "request")) if late else None
 
 
 def _delayed_acknowledgements(mine: Measured) -> Found | None:
@@ -101,23 +98,16 @@ def _delayed_acknowledgements(mine: Measured) -> Found | None:
     if not late:
         return None
     least = min(one.latency_ns.min for _, one in mine if one.requests)
-    waits = "" if least < min(late) / 2 else ", unless it waits itself"
-    return (
-        (
-            f"takes {statistics.median(late) / 1e6:.0f} ms for most answers under load: Nagle's"
-            f" algorithm waits for delayed acknowledgements{waits}"
-        ),
-        "send head and body with one call, and set TCP_NODELAY",
-    )
+    unless = "" if least < min(late) / 2 else ", unless it waits itself"
+    return _found("delayed", ms=statistics.median(late) / 1e6, unless=unless)
 
 
 def _is_delayed(trial: Trial, one: ArmMeasurement) -> bool:
     """Whether most answers took the time of a delayed acknowledgement, and not that of a queue."""
-    low, high = DELAYED_NS
-    took = one.latency_ns
-    if not low <= took.p50 <= high or took.p90 > DELAYED_SPREAD_MAX * took.p50:
-        return False
-    if _closes(trial, one):
+    (low, high), took = DELAYED_NS, one.latency_ns
+    is_late = low <= took.p50 <= high and took.p90 <= DELAYED_SPREAD_MAX * took.p50
+    is_sent_late = (one.lag_ns_p99 or 0) > QUEUEING_MIN * took.p50
+    if not is_late or is_sent_late or _closes(trial, one):
         return False
     work_ns = trial.workload.connections * (one.cpu_ns or 0) / max(1, one.requests)
     return work_ns < QUEUEING_MIN * took.p50
@@ -135,12 +125,7 @@ def _closing(mine: Measured) -> Found | None:
         for trial, one in mine
         if trial.workload.connection_mode is ConnectionMode.KEEP_ALIVE
     ]
-    if not kept or statistics.fmean(kept) <= MOST:
-        return None
-    return (
-        "closes the connection after every answer: each request pays for a new one",
-        "keep connections open (HTTP/1.1 with a Content-Length), or let no target (--no-keepalive)",
-    )
+    return _found("closing") if kept and statistics.fmean(kept) > MOST else None
 
 
 def _few_at_a_time(mine: Measured) -> Found | None:
@@ -156,24 +141,14 @@ def _few_at_a_time(mine: Measured) -> Found | None:
     rate = statistics.median(one.requests / one.duration_ns for _, one in closed)
     in_flight = rate * statistics.median(one.latency_ns.mean for _, one in closed)
     if in_flight < MOST * connections:
-        served = max(1, round(in_flight))
-        return (
-            f"serves {served} of {connections} connections at a time, and the others wait",
-            f"more threads or workers, or fewer connections (-c {served})",
-        )
+        return _found("few-served", served=max(1, round(in_flight)), connections=connections)
     least_ns = min(one.latency_ns.p50 for _, one in mine if one.requests)
     used = statistics.median(_used(trial) for trial, _ in closed)
     at_a_time = rate * least_ns
     if used >= IDLE_MAX or least_ns < WAIT_NS_MIN or at_a_time >= MOST * connections:
         return None
     count = max(1, round(at_a_time))
-    return (
-        (
-            f"works on {count} {plural(count, 'request')} at a time, and waits in them: at full"
-            f" load {100 * used:.0f} % of its cores are in use"
-        ),
-        "more threads or workers, or less waiting in each request",
-    )
+    return _found("waiting", requests=f"{count} {plural(count, 'request')}", used=100 * used)
 
 
 def _swapping(mine: Measured) -> Found | None:
@@ -183,11 +158,7 @@ def _swapping(mine: Measured) -> Found | None:
     if not faults:
         return None
     most = max(one.swap_bytes or 0 for one in swapped)
-    pages = f"{faults:,} {plural(faults, 'page')}"
-    return (
-        f"has up to {most / (1 << 20):,.0f} MiB in swap, and waited for {pages} under load",
-        "more memory, fewer workers, or a smaller cache; in a container a higher limit of memory",
-    )
+    return _found("swapping", mib=most / (1 << 20), pages=counted(faults, "page"))
 
 
 def _used(trial: Trial) -> float:
@@ -201,9 +172,8 @@ def _used(trial: Trial) -> float:
         seen.target_wait_fraction,
         seen.generator_wait_fraction,
     )
-    return (
-        1.0 if sum(one or 0.0 for one in others) > OTHERS_MAX else seen.server_cores_busy_fraction
-    )
+    is_beside = sum(one or 0.0 for one in others) > OTHERS_MAX
+    return 1.0 if is_beside else seen.server_cores_busy_fraction
 
 
 RULES: tuple[Callable[[Measured], Found | None], ...] = (

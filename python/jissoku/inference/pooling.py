@@ -11,21 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
-from jissoku.inference.late import LateModule
-from jissoku.model import Load
+from jissoku.inference.late import Numbers, np, optimize, special
 from jissoku.model.history import Change, IndexedRun, PooledRatio, Tau
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from scipy import optimize, special  # type: ignore[import-untyped]
-
-    Numbers = npt.NDArray[np.float64]
-else:
-    np, optimize, special = map(LateModule, ("numpy", "scipy.optimize", "scipy.special"))
-    Numbers = Any
+from jissoku.model.run import Load
 
 # With fewer unchanged pairs tau is assumed, because an estimate would be too uncertain.
 UNCHANGED_MIN = 5
@@ -104,9 +93,7 @@ def within_occasions(
     mass = np.add.reduceat(weights, starts)
     means = np.add.reduceat(weights * mean, starts) / mass
     free = np.add.reduceat(freedom, starts)
-    return [
-        LogRatio(*one) for one in zip(*(c.tolist() for c in (means, 1 / mass, free)), strict=True)
-    ]
+    return list(map(LogRatio, means.tolist(), (1 / mass).tolist(), free.tolist()))
 
 
 def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> LogRatio:
@@ -259,9 +246,8 @@ def _divided(values: Numbers, weights: Numbers, alpha: float) -> Iterator[Step]:
     p_value, edges = _search(values, weights)
     if p_value > alpha:
         return
-    bounds = [0, *edges, len(values)]
     yield from (Step(edge, p_value) for edge in edges)
-    for start, end in pairwise(bounds):
+    for start, end in pairwise([0, *edges, len(values)]):
         for step in _divided(values[start:end], weights[start:end], alpha):
             yield Step(start + step.place, step.p_value)
 

@@ -6,27 +6,13 @@ divide it. Intervals are those of counts: Wilson's score interval of a share (Wi
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-from jissoku.model.profile import (
-    KERNEL,
-    PYTHON,
-    SAMPLES_MIN,
-    UNREAD,
-    DifferenceRow,
-    Frame,
-    Profile,
-    ProfileDifference,
-    ProfileRow,
-    ProfileSummary,
-    SampledStack,
-    TreeRow,
-    WeightedStack,
-)
-from jissoku.model.profile_observation import ProfileObservation
-from jissoku.model.wording import micro_text, plural
+from jissoku.inference.texts import said
+from jissoku.model import profile as model
+from jissoku.model.wording import counted, micro_text, plural
 
 # Normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
@@ -62,10 +48,10 @@ NOWHERE = ("[unknown]", "")
 PYTHON_LOOP = "_PyEval_EvalFrameDefault"
 
 # Not code of a target: the kernel, and addresses without a file.
-OUTSIDE = {KERNEL, "[unknown]", ""}
+OUTSIDE = {model.KERNEL, "[unknown]", ""}
 
 Key = tuple[str, str]
-Sampled = Profile | ProfileObservation
+Sampled = model.Profile | model.ProfileObservation
 
 
 def wilson(count: float, total: float) -> tuple[float, float]:
@@ -79,23 +65,28 @@ def wilson(count: float, total: float) -> tuple[float, float]:
     return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
-def summarise(profile: Profile) -> ProfileSummary:
+def summarise(profile: model.Profile) -> model.ProfileSummary:
     samples = profile.samples
+
+    def thread(stack: model.SampledStack, _: Sequence[model.Frame]) -> Key:
+        one = samples.threads[stack.thread]
+        return one.name, f"{one.program} {one.process}"
+
     costs = _Costs(profile)
     native = costs.functions(samples.native)
     functions = costs.functions(samples.as_written)
-    shown = [key for key, counts in functions.items() if counts.met >= SAMPLES_MIN]
+    shown = [key for key, counts in functions.items() if counts.met >= model.SAMPLES_MIN]
     sampled_ns = None
     if samples.clock == "cpu-time":
         sampled_ns = samples.samples * samples.period / profile.requests
     rows = costs.counted(functions)
-    return ProfileSummary(
+    return model.ProfileSummary(
         profile=profile,
         total_ns=profile.cpu_ns_per_request,
         sampled_ns=sampled_ns,
         parts=_parts(profile, costs),
-        libraries=costs.rows(_count(profile, lambda frame: (frame.library, ""))),
-        threads=costs.rows(_threads(profile)),
+        libraries=costs.rows(_count(profile, _library)),
+        threads=costs.rows(_count(profile, thread)),
         functions=tuple(row for row in rows if (row.name, row.place) in shown),
         native=costs.counted(native) if samples.interpreted else (),
         tree=tuple(_tree(profile, costs)),
@@ -105,27 +96,23 @@ def summarise(profile: Profile) -> ProfileSummary:
     )
 
 
-def user_functions(profile: Sampled) -> tuple[ProfileRow, ...]:
+def user_functions(profile: Sampled) -> tuple[model.ProfileRow, ...]:
     """The functions of the program and its libraries, most expensive first.
 
     Without the kernel's, and without those that have too few samples for a value. Interpreted
     functions have the time of the native code and system calls that they make.
     """
-    costs = _Costs(profile)
-    rows = costs.counted(costs.functions(profile.samples.as_written))
+    rows = _all_functions(profile)
     return tuple(
-        row for row in rows if row.samples >= SAMPLES_MIN and row.place not in OUTSIDE and row.ns
+        row
+        for row in rows
+        if row.samples >= model.SAMPLES_MIN and row.place not in OUTSIDE and row.ns
     )
 
 
-def sample_total(profile: Sampled) -> float:
-    """All samples there would have been, with those of the kernel and of too short processes."""
-    return profile.samples.total(profile.cpu_ns)
-
-
-def system_call(frames: Iterable[Frame]) -> str:
+def system_call(frames: Iterable[model.Frame]) -> str:
     """What the kernel was doing, by the functions of a stack; empty in user space."""
-    names = [frame.function for frame in frames if frame.library == KERNEL]
+    names = [frame.function for frame in frames if frame.library == model.KERNEL]
     if not names:
         return ""
     inner = [name for name in reversed(names) if not ENTRY.fullmatch(name)]
@@ -151,23 +138,24 @@ class _Counts:
 
 
 class _Costs:
-    """Turns counts of one profile into rows."""
-
     def __init__(self, profile: Sampled) -> None:
         self._frames = profile.samples.frames
-        self._total = sample_total(profile)
+        # With samples of the kernel and of too short processes that there would have been.
+        self.total = profile.samples.total(profile.cpu_ns)
         self._ns = profile.cpu_ns_per_request
 
     def ns(self, samples: float) -> float:
         """CPU time per request that this many samples stand for."""
-        return samples / self._total * self._ns if self._total else 0.0
+        return samples / self.total * self._ns if self.total else 0.0
 
-    def row(self, key: Key, count: float, samples: int, with_callees: float | None) -> ProfileRow:
+    def row(
+        self, key: Key, count: float, samples: int, with_callees: float | None
+    ) -> model.ProfileRow:
         """A row of a share `count / total` that rests on this many samples."""
-        total = self._total
+        total = self.total
         # Interpreted functions were read less often than samples were taken.
         low, high = wilson(samples, total * samples / count if count else total)
-        return ProfileRow(
+        return model.ProfileRow(
             name=key[0],
             place=key[1],
             samples=samples,
@@ -177,11 +165,10 @@ class _Costs:
             ns_with_callees=None if with_callees is None else self.ns(with_callees),
         )
 
-    def rows(self, counts: Mapping[Key, int]) -> tuple[ProfileRow, ...]:
-        """Rows of counts of samples, most expensive first."""
+    def rows(self, counts: Mapping[Key, int]) -> tuple[model.ProfileRow, ...]:
         return in_order(self.row(key, count, count, None) for key, count in counts.items())
 
-    def functions(self, stacks: Iterable[WeightedStack]) -> dict[Key, _Counts]:
+    def functions(self, stacks: Iterable[model.WeightedStack]) -> dict[Key, _Counts]:
         """Samples by function; a recursive function counts once."""
         counts: dict[Key, _Counts] = defaultdict(_Counts)
         for stack in stacks:
@@ -193,33 +180,33 @@ class _Costs:
                 counts[key].met += stack.count
         return counts
 
-    def counted(self, counts: Mapping[Key, _Counts]) -> tuple[ProfileRow, ...]:
-        """Rows of functions, most expensive first."""
+    def counted(self, counts: Mapping[Key, _Counts]) -> tuple[model.ProfileRow, ...]:
         return in_order(
             self.row(key, one.own, one.count, one.with_callees) for key, one in counts.items()
         )
 
 
-def in_order(rows: Iterable[ProfileRow]) -> tuple[ProfileRow, ...]:
+def in_order(rows: Iterable[model.ProfileRow]) -> tuple[model.ProfileRow, ...]:
     """Most expensive first; of equals by name, so that the same samples give the same rows."""
     return tuple(sorted(rows, key=lambda row: (-row.ns, -(row.ns_with_callees or 0), row.name)))
 
 
-def _frames(profile: Sampled, stack: SampledStack) -> list[Frame]:
-    return [profile.samples.frames[index] for index in stack.frames]
-
-
-def _key(frame: Frame) -> Key:
+def _key(frame: model.Frame) -> Key:
     return frame.name, frame.library
 
 
-def _count(profile: Profile, key: Callable[[Frame], Key]) -> Counter[Key]:
-    """Samples by a property of the innermost function."""
+def _count(
+    profile: model.Profile, key: Callable[[model.SampledStack, Sequence[model.Frame]], Key]
+) -> Counter[Key]:
+    """Samples by a property of a stack and its functions."""
     counts: Counter[Key] = Counter()
     for stack in profile.samples.stacks:
-        frames = _frames(profile, stack)
-        counts[key(frames[0]) if frames else NOWHERE] += stack.count
+        counts[key(stack, [profile.samples.frames[index] for index in stack.frames])] += stack.count
     return counts
+
+
+def _library(_: model.SampledStack, frames: Sequence[model.Frame]) -> Key:
+    return (frames[0].library, "") if frames else NOWHERE
 
 
 @dataclass(slots=True)
@@ -230,7 +217,7 @@ class _Node:
     callees: dict[Key, "_Node"] = field(default_factory=dict)
 
 
-def _tree(profile: Profile, costs: _Costs) -> Iterable[TreeRow]:
+def _tree(profile: model.Profile, costs: _Costs) -> Iterable[model.TreeRow]:
     root = _Node()
     for stack in profile.samples.as_written:
         node, before = root, None
@@ -243,22 +230,21 @@ def _tree(profile: Profile, costs: _Costs) -> Iterable[TreeRow]:
                 node.counts.met += stack.count
             before = key
         node.counts.own += stack.samples
-    least = BRANCH_MIN * sample_total(profile)
-    return _branches(root, 0, max(least, 1.0), costs)
+    return _branches(root, 0, max(BRANCH_MIN * costs.total, 1.0), costs)
 
 
-def _branches(node: _Node, depth: int, least: float, costs: _Costs) -> Iterable[TreeRow]:
+def _branches(node: _Node, depth: int, least: float, costs: _Costs) -> Iterable[model.TreeRow]:
     """Large branches; of functions that only call one another, the last."""
     order = sorted(node.callees.items(), key=lambda item: (-item[1].counts.with_callees, item[0]))
     for (name, place), callee in order:
         counts = callee.counts
-        if counts.with_callees < least or counts.met < SAMPLES_MIN:
+        if counts.with_callees < least or counts.met < model.SAMPLES_MIN:
             return
         largest = max((one.counts.with_callees for one in callee.callees.values()), default=0.0)
         if largest >= CHAIN_MIN * counts.with_callees:
             yield from _branches(callee, depth, least, costs)
             continue
-        yield TreeRow(
+        yield model.TreeRow(
             depth=depth,
             name=name,
             place=place,
@@ -269,27 +255,17 @@ def _branches(node: _Node, depth: int, least: float, costs: _Costs) -> Iterable[
         yield from _branches(callee, depth + 1, least, costs)
 
 
-def _parts(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
-    counts: Counter[Key] = Counter()
-    for stack in profile.samples.stacks:
-        counts[system_call(_frames(profile, stack)) or USER_SPACE, ""] += stack.count
+def _parts(profile: model.Profile, costs: _Costs) -> tuple[model.ProfileRow, ...]:
+    counts = _count(profile, lambda _, frames: (system_call(frames) or USER_SPACE, ""))
     rows = list(costs.rows(counts))
-    unseen = sample_total(profile) - profile.samples.samples
+    unseen = costs.total - profile.samples.samples
     if unseen > 0:
         name = TOO_SHORT if profile.samples.sees_kernel else KERNEL_UNSEEN
         rows.append(costs.row((name, ""), unseen, round(unseen), None))
     return in_order(rows)
 
 
-def _threads(profile: Profile) -> Counter[Key]:
-    counts: Counter[Key] = Counter()
-    for stack in profile.samples.stacks:
-        thread = profile.samples.threads[stack.thread]
-        counts[thread.name, f"{thread.program} {thread.process}"] += stack.count
-    return counts
-
-
-def _lines(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
+def _lines(profile: model.Profile, costs: _Costs) -> tuple[model.ProfileRow, ...]:
     """Source lines of innermost functions, where they are known."""
     counts: dict[Key, _Counts] = defaultdict(_Counts)
     for stack in profile.samples.as_written:
@@ -301,66 +277,56 @@ def _lines(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
     return in_order(costs.row(key, one.own, one.count, None) for key, one in counts.items())
 
 
-def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
+def _remarks(profile: model.Profile, sampled_ns: float | None) -> Iterable[str]:
     samples = profile.samples
     yield from samples.notes
     if not profile.is_reached:
-        yield (
-            f"It answered {profile.answered_rps:,.0f} of {profile.workload.rate_rps:,} requests"
-            " per second: it was at its limit, or other programs took its core. A lower rate (-R)"
-            " shows it below its limit."
-        )
-    if samples.samples < SAMPLES_MIN:
-        yield (
-            f"Only {samples.samples} {plural(samples.samples, 'sample was', 'samples were')} taken:"
-            " nothing can be said of any function."
-        )
+        asked = profile.workload.rate_rps
+        yield said("profile", "unreached", answered=profile.answered_rps, asked=asked)
+    if samples.samples < model.SAMPLES_MIN:
+        taken = f"{samples.samples} {plural(samples.samples, 'sample was', 'samples were')}"
+        yield said("profile", "few-samples", samples=taken)
     if sampled_ns is not None and samples.sees_kernel:
         unsampled_ns = samples.unsampled * samples.period / profile.requests
         off = (sampled_ns + unsampled_ns) / profile.cpu_ns_per_request - 1
         if unsampled_ns:
-            yield (
-                f"{samples.unsampled / sample_total(profile):.0%} of the CPU time has no samples,"
-                " because processes ended within a millisecond of CPU time;"
-                f" {samples.processes_started:,}"
-                f" {plural(samples.processes_started, 'process was', 'processes were')} started,"
-                f" {samples.processes_started / profile.requests:.2g} per request."
+            started = samples.processes_started
+            yield said(
+                "profile",
+                "short-processes",
+                part=samples.unsampled / samples.total(profile.cpu_ns),
+                started=counted(started, "process was", "processes were"),
+                each=started / profile.requests,
             )
         if abs(off) > AGREEMENT_MAX:
-            yield (
-                f"Samples add up to {micro_text(sampled_ns)} per request and the kernel's"
-                f" accounting to {micro_text(profile.cpu_ns_per_request)} ({off:+.0%}): shares"
-                " may be off by as much."
-            )
+            both = {"sampled": sampled_ns, "counted": profile.cpu_ns_per_request}
+            times = {name: micro_text(ns) for name, ns in both.items()}
+            yield said("profile", "disagreement", **times, off=off)
     yield from _without_python(profile)
     without = _unnamed(profile)
     if without and samples.samples and sum(without.values()) > AGREEMENT_MAX * samples.samples:
         worst = max(sorted(without), key=lambda library: without[library])
-        yield (
-            f"{sum(without.values()) / samples.samples:.0%} of the samples are in code without"
-            f" symbols, most in {worst}: "
-            + (
-                "it was generated at run time, for which Node has the option --perf-basic-prof."
-                if worst == "[jit]"
-                else "install its debug symbols to see functions."
-            )
-        )
+        how = "install its debug symbols to see functions"
+        if worst == "[jit]":
+            how = "it was generated at run time, for which Node has the option --perf-basic-prof"
+        part = sum(without.values()) / samples.samples
+        yield said("profile", "no-symbols", part=part, library=worst, how=how)
 
 
-def _without_python(profile: Profile) -> Iterable[str]:
+def _without_python(profile: model.Profile) -> Iterable[str]:
     """How much of the CPU time has no functions of Python though Python ran, and why."""
     samples = profile.samples
     reasons: Counter[str] = Counter()
     for one in samples.interpreted:
         frame = samples.frames[one.frames[0]]
-        if frame.library == PYTHON and frame.function.startswith(UNREAD):
-            reasons[frame.function.removeprefix(UNREAD).removesuffix(")")] += one.count
+        if frame.library == model.PYTHON and frame.function.startswith(model.UNREAD):
+            reasons[frame.function.removeprefix(model.UNREAD).removesuffix(")")] += one.count
     readings = sum(one.count for one in samples.interpreted)
     for reason, count in sorted(reasons.items()):
-        yield f"{count / readings:.1%} of the samples are without Python frames: {reason}."
+        yield said("profile", "unread", part=count / readings, reason=reason)
     loop = {at for at, frame in enumerate(samples.frames) if frame.function == PYTHON_LOOP}
     read = {one.thread for one in samples.interpreted}
-    named = {at for at, frame in enumerate(samples.frames) if frame.library == PYTHON}
+    named = {at for at, frame in enumerate(samples.frames) if frame.library == model.PYTHON}
     without = sum(
         stack.count
         for stack in samples.stacks
@@ -369,18 +335,15 @@ def _without_python(profile: Profile) -> Iterable[str]:
         and named.isdisjoint(stack.frames)
     )
     if without > AGREEMENT_MAX * samples.samples:
-        yield (
-            f"{without / samples.samples:.0%} of the samples are in Python functions whose names"
-            " are not known: the functions shown are those of the interpreter."
-        )
+        yield said("profile", "unnamed-python", part=without / samples.samples)
 
 
-def _unnamed(profile: Profile) -> Counter[str]:
+def _unnamed(profile: model.Profile) -> Counter[str]:
     counts: Counter[str] = Counter()
     for stack in profile.samples.stacks:
-        frames = _frames(profile, stack)
-        if frames and not frames[0].function:
-            counts[frames[0].library] += stack.count
+        frame = profile.samples.frames[stack.frames[0]] if stack.frames else None
+        if frame is not None and not frame.function:
+            counts[frame.library] += stack.count
     return counts
 
 
@@ -393,14 +356,15 @@ DIFFERENCE_MIN = 0.01
 # 95 % intervals are normal (z = 1.96).
 
 
-def difference(first: ProfileSummary, second: ProfileSummary) -> ProfileDifference:
-    """The second less the first, by part, library and function."""
+def difference(
+    first: model.ProfileSummary, second: model.ProfileSummary
+) -> model.ProfileDifference:
     both = (first.profile, second.profile)
     whole = second.total_ns - first.total_ns
     is_divisible = abs(whole) >= DIFFERENCE_MIN * first.total_ns
     divisor = whole if is_divisible else None
     functions = _rows(both, [_all_functions(profile) for profile in both], divisor)
-    return ProfileDifference(
+    return model.ProfileDifference(
         first=first,
         second=second,
         difference_ns=whole,
@@ -411,32 +375,34 @@ def difference(first: ProfileSummary, second: ProfileSummary) -> ProfileDifferen
     )
 
 
-def _all_functions(profile: Profile) -> tuple[ProfileRow, ...]:
+def _all_functions(profile: Sampled) -> tuple[model.ProfileRow, ...]:
     """All functions, also those with few samples: the other profile may have many of them."""
     costs = _Costs(profile)
     return costs.counted(costs.functions(profile.samples.as_written))
 
 
 def _rows(
-    profiles: tuple[Profile, Profile],
-    tables: list[tuple[ProfileRow, ...]],
+    profiles: tuple[model.Profile, model.Profile],
+    tables: list[tuple[model.ProfileRow, ...]],
     whole: float | None,
-) -> tuple[DifferenceRow, ...]:
+) -> tuple[model.DifferenceRow, ...]:
     known = [{(row.name, row.place): row for row in table} for table in tables]
     both = list(zip(known, map(_Costs, profiles), strict=True))
     found = []
     for key in dict.fromkeys(key for rows in known for key in rows):
         # No sample is not no time: its interval reaches from zero to some.
         pair = [rows.get(key) or cost.row(key, 0, 0, None) for rows, cost in both]
-        if max(row.samples for row in pair) >= SAMPLES_MIN:
+        if max(row.samples for row in pair) >= model.SAMPLES_MIN:
             found.append(_row(key, pair[0], pair[1], whole))
     return tuple(sorted(found, key=lambda row: (-abs(row.difference_ns), row.name, row.place)))
 
 
-def _row(key: Key, first: ProfileRow, second: ProfileRow, whole: float | None) -> DifferenceRow:
+def _row(
+    key: Key, first: model.ProfileRow, second: model.ProfileRow, whole: float | None
+) -> model.DifferenceRow:
     change = second.ns - first.ns
     error = Z * (_variance(first) + _variance(second)) ** 0.5
-    return DifferenceRow(
+    return model.DifferenceRow(
         name=key[0],
         place=key[1],
         ns=(first.ns, second.ns),
@@ -449,6 +415,6 @@ def _row(key: Key, first: ProfileRow, second: ProfileRow, whole: float | None) -
     )
 
 
-def _variance(row: ProfileRow) -> float:
+def _variance(row: model.ProfileRow) -> float:
     """From the width of Wilson's interval, which is right for few samples too."""
     return ((row.ns_high - row.ns_low) / (2 * Z)) ** 2

@@ -8,8 +8,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from jissoku.model import ACHIEVED_MIN, ArmMeasurement, Load, Trial, TrialKind
-from jissoku.model.updated import updated
+from jissoku.model import ACHIEVED_MIN, ArmMeasurement, Load, Trial, TrialKind, updated
 
 # Below this a single trial is enough, if there is no other: a window is rarely disturbed that much.
 CLEARLY_LESS = 0.9
@@ -49,24 +48,20 @@ def is_behind(trial: Trial, measurement: ArmMeasurement) -> bool:
     offered = measurement.rate_rps_offered
     if not offered or measurement.active_ns <= 0:
         return False
-    slices = len(measurement.slice_cpu_ns) if trial.kind is TrialKind.TIME_SLICED else 1
+    is_sliced = trial.kind is TrialKind.TIME_SLICED
+    slices = len(measurement.slice_cpu_ns) if is_sliced else 1
     waited_ns = min(slices * measurement.latency_ns.p50, measurement.active_ns // 2)
     asked = offered * (measurement.active_ns - waited_ns) / 1e9
-    is_less = measurement.requests < min(ACHIEVED_MIN * asked, asked - EDGES)
-    return is_less and not (_has_headroom(trial, measurement) or _has_tail(trial, measurement))
-
-
-def _has_headroom(trial: Trial, measurement: ArmMeasurement) -> bool:
-    fastest, offered = measurement.warmup_rps, measurement.rate_rps_offered
-    if trial.kind is not TrialKind.TIME_SLICED or fastest is None or offered is None:
+    if measurement.requests >= min(ACHIEVED_MIN * asked, asked - EDGES):
         return False
-    return offered <= HEADROOM * fastest
+    has_headroom = offered <= HEADROOM * (measurement.warmup_rps or 0.0)
+    return not (is_sliced and (has_headroom or _has_tail(measurement)))
 
 
-def _has_tail(trial: Trial, measurement: ArmMeasurement) -> bool:
+def _has_tail(measurement: ArmMeasurement) -> bool:
     """Whether the answers that slices waited for are few, and took as long as is missing."""
     part, slices = answered(measurement), len(measurement.slice_cpu_ns)
-    if trial.kind is not TrialKind.TIME_SLICED or part is None or not slices:
+    if part is None or not slices:
         return False
     missing_ns = (1 - part) * measurement.active_ns / slices
     latency = measurement.latency_ns
@@ -110,18 +105,15 @@ def unreached(trials: Sequence[Trial], single_max: float = CLEARLY_LESS) -> Unre
 
 def without(trials: Sequence[Trial], found: Unreached) -> tuple[Trial, ...]:
     """The same trials without the arms that did not reach their rate."""
-    if not found:
-        return tuple(trials)
-    return tuple(left for trial in trials if (left := _without(trial, found)).arms)
-
-
-def _without(trial: Trial, found: Unreached) -> Trial:
-    rate = trial.load_rps
-    if rate is None or not trial.kind.is_cost:
-        return trial
-    arms = tuple(name for name in trial.arms if (name, rate) not in found)
-    measurements = tuple(one for one in trial.measurements if one.arm in arms)
-    return updated(trial, arms=arms, measurements=measurements)
+    left = []
+    for trial in trials:
+        slow = [name for name in trial.arms if (name, trial.load_rps) in found]
+        if not slow or not trial.kind.is_cost:
+            left.append(trial)
+        elif arms := tuple(name for name in trial.arms if name not in slow):
+            measurements = tuple(one for one in trial.measurements if one.arm in arms)
+            left.append(updated(trial, arms=arms, measurements=measurements))
+    return tuple(left)
 
 
 def unreached_text(found: Unreached, load: Load, *arms: str) -> str:

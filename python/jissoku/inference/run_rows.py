@@ -7,34 +7,10 @@ from itertools import combinations
 
 import msgspec
 
-from jissoku.inference.blocks import ComparisonInput, loads_of, neighbours, valid_trials
-from jissoku.inference.compare import excluded_arms
+from jissoku.inference.blocks import loads_of, neighbours
+from jissoku.inference.compare import comparison_input
 from jissoku.inference.summary import summarise
-from jissoku.model import (
-    FULL_LOAD,
-    Arm,
-    ConnectionMode,
-    Estimate,
-    Load,
-    Mode,
-    Origin,
-    Run,
-    Summary,
-    Transport,
-    Trial,
-    Workload,
-)
-from jissoku.model.history import (
-    ArmRow,
-    BlockRow,
-    CheckRow,
-    RunRow,
-    RunRows,
-    StandingRow,
-    VerdictRow,
-)
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model import Summary, Trial, history, plural, run as model, updated
 from jissoku.request import ComparisonRequest
 from jissoku.request.options import is_complete
 
@@ -42,20 +18,46 @@ from jissoku.request.options import is_complete
 REVISION = 4
 
 
-def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:
+def run_rows(
+    key: str, run: model.Run, trials: Sequence[Trial], *, is_sweep: bool = False
+) -> history.RunRows:
     """All rows of a run; the trials of a sweep have different loads and no comparisons."""
     summary = None if is_sweep else summarise(run, trials, has_curves=False)
-    return RunRows(
+    return history.RunRows(
         runs=(_run_row(key, run, trials, summary),),
-        arms=tuple(_arm_row(key, run, arm) for arm in run.arms),
+        arms=tuple(
+            history.ArmRow(
+                run=key,
+                arm=arm.name,
+                target=arm.target,
+                version=arm.version,
+                origin=arm.origin,
+                program=program_key(arm),
+                binary_sha256=arm.binary_sha256,
+                source_sha256=arm.source_sha256,
+                is_floor=arm.name == run.floor,
+                is_control=arm.name == run.aa_control,
+            )
+            for arm in run.arms
+        ),
         blocks=() if is_sweep else tuple(_blocks(key, run, tuple(trials))),
         verdicts=tuple(_verdicts(key, summary)) if summary else (),
         standings=tuple(_standings(key, summary)) if summary else (),
-        checks=tuple(_checks(key, trials)),
+        checks=tuple(
+            history.CheckRow(
+                run=key,
+                trial=trial.index,
+                arms=", ".join(trial.arms),
+                name=check.name,
+                outcome=check.outcome,
+            )
+            for trial in trials
+            for check in trial.failed_checks
+        ),
     )
 
 
-def program_key(arm: Arm) -> str:
+def program_key(arm: model.Arm) -> str:
     """Hash of an arm's program, equal in two runs of the same arm. Empty for an external server."""
     program = arm.source_sha256 or arm.binary_sha256
     if not program:
@@ -68,18 +70,21 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | None) -> RunRow:
+def _run_row(
+    key: str, run: model.Run, trials: Sequence[Trial], summary: Summary | None
+) -> history.RunRow:
     machine = run.machine
     cores = f"{machine.cores} {plural(machine.cores, 'core')}"
+    of_load, load_text = _load_host(run)
     loads = run.loads if summary is None else loads_of(run, tuple(trials))
-    return RunRow(
+    return history.RunRow(
         run=key,
         started_utc=run.started_utc,
         verb=run.verb or ("sweep" if summary is None else "compare"),
         mode=run.mode,
         method=run.method,
-        machine=_hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor),
-        machine_text=f"{machine.cpu_model}, {cores}, {machine.hypervisor}",
+        machine=_hash(*_machine_parts(machine), *of_load),
+        machine_text=f"{machine.cpu_model}, {cores}, {machine.hypervisor}{load_text}",
         machine_label=run.machine_label,
         boot=run.boot,
         kernel=machine.kernel,
@@ -111,7 +116,19 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
     )
 
 
-def _workload_text(workload: Workload) -> str:
+def _machine_parts(machine: model.Machine) -> tuple[str, ...]:
+    return machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor
+
+
+def _load_host(run: model.Run) -> tuple[tuple[str, ...], str]:
+    """What a load from another host adds to the machine: such runs have a class of their own."""
+    load = run.load_host
+    if load is None:
+        return (), ""
+    return (*_machine_parts(load.machine), load.path), f", load from another host ({load.path})"
+
+
+def _workload_text(workload: model.Workload) -> str:
     connections = f"{workload.connections} {plural(workload.connections, 'connection')}"
     parts = [f"{workload.method} {workload.path}", connections]
     if count := len(workload.raw_requests):
@@ -135,31 +152,15 @@ def _workload_text(workload: Workload) -> str:
     return ", ".join(parts)
 
 
-def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:
-    return ArmRow(
-        run=key,
-        arm=arm.name,
-        target=arm.target,
-        version=arm.version,
-        origin=arm.origin,
-        program=program_key(arm),
-        binary_sha256=arm.binary_sha256,
-        source_sha256=arm.source_sha256,
-        is_floor=arm.name == run.floor,
-        is_control=arm.name == run.aa_control,
-    )
-
-
-def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]:
+def _blocks(key: str, run: model.Run, trials: tuple[Trial, ...]) -> Iterator[history.BlockRow]:
     """Rows of every pair of valid arms, with floor and A/A control."""
-    excluded = excluded_arms(run, trials)
-    evidence = ComparisonInput(run, valid_trials(trials), excluded, loads_of(run, trials))
-    names = sorted(arm.name for arm in run.arms if arm.name not in excluded)
+    evidence = comparison_input(run, trials)
+    names = sorted(arm.name for arm in run.arms if arm.name not in evidence.excluded_arms)
     for load in evidence.loads:
         for arm, other in combinations(names, 2):
             samples = evidence.cost_ratios(load, arm, other)
             for block, log in sorted(samples.logs.items()):
-                yield BlockRow(
+                yield history.BlockRow(
                     run=key,
                     arm=arm,
                     other=other,
@@ -171,10 +172,10 @@ def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]
                 )
 
 
-def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
+def _verdicts(key: str, summary: Summary) -> Iterator[history.VerdictRow]:
     for one in (*summary.comparisons, *summary.aa_control):
         ratio = one.ratio
-        yield VerdictRow(
+        yield history.VerdictRow(
             run=key,
             arm=one.arm,
             against=one.against,
@@ -183,7 +184,7 @@ def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
             level=one.load.level,
             verdict=one.verdict,
             proven=one.proven,
-            ratio=_value(ratio),
+            ratio=ratio.value if ratio else None,
             low=ratio.low if ratio else None,
             high=ratio.high if ratio else None,
             p_holm=one.p_holm,
@@ -192,43 +193,27 @@ def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
         )
 
 
-def _standings(key: str, summary: Summary) -> Iterator[StandingRow]:
+def _standings(key: str, summary: Summary) -> Iterator[history.StandingRow]:
     for known in summary.arm_summaries:
         for point in known.points:
             multiple = point.relative_cost
             latency = {one.label: one.median_ns for one in point.percentiles}
-            yield StandingRow(
+            yield history.StandingRow(
                 run=key,
                 arm=known.arm.name,
                 rate_rps=point.load.rate_rps,
                 level=point.load.level,
                 status=known.status,
                 rank=point.rank,
-                cost_ns=_value(point.cost_ns),
-                multiple=_value(multiple),
+                cost_ns=point.cost_ns.value if point.cost_ns else None,
+                multiple=multiple.value if multiple else None,
                 multiple_low=multiple.low if multiple else None,
                 multiple_high=multiple.high if multiple else None,
                 p50_ns=latency.get("p50"),
                 p99_ns=latency.get("p99"),
-                closed_loop_rps=_value(known.rate_rps),
-                capacity_rps=_value(known.capacity_rps),
+                closed_loop_rps=known.rate_rps.value if known.rate_rps else None,
+                capacity_rps=known.capacity_rps.value if known.capacity_rps else None,
                 rss_bytes=known.rss_bytes,
-            )
-
-
-def _value(found: Estimate | None) -> float | None:
-    return None if found is None else found.value
-
-
-def _checks(key: str, trials: Sequence[Trial]) -> Iterator[CheckRow]:
-    for trial in trials:
-        for check in trial.failed_checks:
-            yield CheckRow(
-                run=key,
-                trial=trial.index,
-                arms=", ".join(trial.arms),
-                name=check.name,
-                outcome=check.outcome,
             )
 
 
@@ -236,7 +221,7 @@ def _checks(key: str, trials: Sequence[Trial]) -> Iterator[CheckRow]:
 BODY_MAX = 200
 
 
-def comparison(run: Run, loads: Sequence[Load]) -> ComparisonRequest:
+def comparison(run: model.Run, loads: Sequence[model.Load]) -> ComparisonRequest:
     """The recorded request; of older runs, and of other commands', what the header says of it.
 
     `loads` are those with trials, which older headers do not have. COMMAND, URL and FILE stand for
@@ -245,13 +230,15 @@ def comparison(run: Run, loads: Sequence[Load]) -> ComparisonRequest:
     if isinstance(run.request, ComparisonRequest):
         return run.request
     arms = [arm for arm in run.arms if arm.name not in {run.floor, run.aa_control}]
-    words = {origin: tuple(_word(arm) for arm in arms if arm.origin is origin) for origin in Origin}
+    words = {
+        origin: tuple(_word(arm) for arm in arms if arm.origin is origin) for origin in model.Origin
+    }
     workload = run.workload
     return ComparisonRequest(
-        arms=words[Origin.RECIPE],
-        cmd=words[Origin.COMMAND],
-        url=words[Origin.URL],
-        quick=run.mode is Mode.QUICK,
+        arms=words[model.Origin.RECIPE],
+        cmd=words[model.Origin.COMMAND],
+        url=words[model.Origin.URL],
+        quick=run.mode is model.Mode.QUICK,
         path=workload.path,
         method=workload.method,
         header=workload.headers,
@@ -261,24 +248,24 @@ def comparison(run: Run, loads: Sequence[Load]) -> ComparisonRequest:
         connections=workload.connections,
         rate=workload.rate_rps,
         # A pipeline is a closed loop.
-        closed_loop=tuple(loads) == (FULL_LOAD,) and workload.pipeline == 1,
+        closed_loop=tuple(loads) == (model.FULL_LOAD,) and workload.pipeline == 1,
         pipeline=workload.pipeline,
-        keepalive=workload.connection_mode is not ConnectionMode.CLOSE,
-        unix=workload.transport is Transport.UNIX,
+        keepalive=workload.connection_mode is not model.ConnectionMode.CLOSE,
+        unix=workload.transport is model.Transport.UNIX,
     )
 
 
-def _word(arm: Arm) -> str:
-    if arm.origin is Origin.RECIPE:
+def _word(arm: model.Arm) -> str:
+    if arm.origin is model.Origin.RECIPE:
         return arm.name if arm.name == arm.target else f"{arm.name}={arm.target}"
-    if arm.origin is Origin.URL:
+    if arm.origin is model.Origin.URL:
         return f"{arm.name}=URL"
     command = shlex.join(arm.command)
     is_known = command and is_complete(ComparisonRequest(cmd=(command,)))
     return f"{arm.name}={command if is_known else 'COMMAND'}"
 
 
-def _body(workload: Workload) -> str | None:
+def _body(workload: model.Workload) -> str | None:
     if not workload.body:
         return None
     try:

@@ -11,27 +11,19 @@ from jissoku.inference.checks import RATE_WARNING, is_rejected
 from jissoku.inference.compare import ranked_arms
 from jissoku.inference.limits import server_limits
 from jissoku.inference.reach import HEADROOM, Unreached
-from jissoku.model import (
+from jissoku.inference.texts import TEXTS, said
+from jissoku.model import CheckOutcome, Condition, FailedCheck, Trial, TrialKind, VerifiedResponse
+from jissoku.model.run import Load, Match, Origin, Run, rate_grid
+from jissoku.model.summary import (
     ArmSummary,
-    CheckOutcome,
     Comparison,
-    Condition,
-    FailedCheck,
-    Load,
-    Match,
     MeasurementStatus,
-    Origin,
     ReportWarning,
-    Run,
     Severity,
-    Trial,
-    TrialKind,
     Verdict,
-    VerifiedResponse,
-    rate_grid,
 )
 from jissoku.model.updated import updated
-from jissoku.model.wording import join_names, plural
+from jissoku.model.wording import capitalised, join_names, plural
 from jissoku.request import ExplanationRequest, command_line
 
 REJECTED_WARNING_MIN = 0.05
@@ -44,8 +36,6 @@ ROUNDED_SHARE_MIN = 0.005
 DRIFT_MAX = 0.03
 DRIFT_ALPHA = 0.01
 
-ORDER = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
-
 
 def report_warnings(
     run: Run,
@@ -53,12 +43,20 @@ def report_warnings(
     arm_summaries: Sequence[ArmSummary],
     comparisons: Sequence[Comparison],
     aa_control: Sequence[Comparison] = (),
+    *,
+    is_finished: bool = True,
 ) -> tuple[ReportWarning, ...]:
     """All warnings, problems first; the same records give the same warnings in the same order."""
     slow = valid_trials(trials).unreached
+    # A run that ended early has arms that were not started yet.
+    begun = [
+        one
+        for one in arm_summaries
+        if is_finished or one.failures or one.status is not MeasurementStatus.UNMEASURED
+    ]
     found = [
         *_of_limits(run, trials, arm_summaries),
-        *_of_arms(arm_summaries, trials),
+        *_of_arms(begun, trials),
         *_of_comparisons(comparisons),
         *_of_the_aa_control(aa_control),
         *_of_answers(run, trials),
@@ -71,23 +69,17 @@ def report_warnings(
         *_of_rates(arm_summaries),
         *_of_the_run(run, arm_summaries, slow),
     ]
-    return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
+    return tuple(sorted(found, key=lambda warning: list(Severity).index(warning.severity)))
 
 
-def problem(title: str, text: str, detail: str = "") -> ReportWarning:
-    return ReportWarning(severity=Severity.PROBLEM, title=title, text=text, detail=detail)
-
-
-def warning(title: str, text: str) -> ReportWarning:
-    return ReportWarning(severity=Severity.WARNING, title=title, text=text)
-
-
-def note(title: str, text: str) -> ReportWarning:
-    return ReportWarning(severity=Severity.NOTE, title=title, text=text)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+def warning(name: str, detail: str = "", /, **values: object) -> ReportWarning:
+    """A warning with these values, and a target's output."""
+    texts: dict[str, str] = TEXTS["warnings"][name]
+    title, text, remedy = (
+        texts.get(part, "").format(**values) for part in ("title", "text", "remedy")
+    )
+    severity = Severity(texts.get("severity", Severity.WARNING))
+    return ReportWarning(severity=severity, title=title, text=text, detail=detail, remedy=remedy)
 
 
 def _of_arms(
@@ -98,15 +90,14 @@ def _of_arms(
     reasons = Counter(broken.reason for known in measured for broken in known.failures)
     common = [reason for reason, arms in reasons.items() if arms > 1]
     for reason in common:
-        yield warning("A trial has no result for any of its targets", reason)
+        yield warning("common-failure", reason=reason)
     for known in arm_summaries:
         name, total = known.arm.name, known.trials_total
         if known.status is MeasurementStatus.UNMEASURED and _only_others_failed(name, trials):
-            text = "Its trials ended with the failure of another target."
-            yield note(f"{name} was not measured", text)
+            yield warning("unmeasured-after-another", name=name)
         elif known.status is MeasurementStatus.UNMEASURED:
             what = f"its {total} {plural(total, 'trial')} is valid" if total else ""
-            yield problem(f"{name} was not measured", f"None of {what or 'its trials finished'}.")
+            yield warning("unmeasured", name=name, what=what or "its trials finished")
         for broken in known.failures:
             where = f" ({broken.stage})" if broken.stage else ""
             how_often = f"{len(broken.trials)} of {total} {plural(total, 'trial')}{where}"
@@ -118,7 +109,7 @@ def _of_arms(
                 word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"
                 title = f"{name} {word}: {how_often}"
             first = _when(began.get(min(broken.trials, default=-1)))
-            yield problem(title, f"{broken.reason}{first}", broken.stderr)
+            yield warning("failure", broken.stderr, title=title, reason=f"{broken.reason}{first}")
 
 
 def _only_others_failed(name: str, trials: Sequence[Trial]) -> bool:
@@ -139,7 +130,7 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning
     for reason in dict.fromkeys(c.remarks[0] for c in invalid if c.remarks):
         names = [f"{c.arm} / {c.against}" for c in invalid if c.remarks[:1] == (reason,)]
         which = "every pair" if len(names) == len(comparisons) else ", ".join(names)
-        yield problem("Verdicts withheld", f"{_sentence(reason)}. Concerned: {which}.")
+        yield warning("withheld", reason=capitalised(reason), pairs=which)
     for found in comparisons:
         against = [
             f"{check.name}: {check.ratio.text}"
@@ -147,20 +138,21 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning
             if not check.agrees and check.ratio
         ]
         if against:
-            title = f"{found.arm} / {found.against} at {found.load.text}: a check disagrees"
-            yield warning(title, f"{found.sentence}. {'; '.join(against)}.")
+            yield warning(
+                "contradicted",
+                arm=found.arm,
+                against=found.against,
+                load=found.load.text,
+                sentence=found.sentence,
+                checks="; ".join(against),
+            )
 
 
 def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarning]:
     for found in aa_control:
-        if found.ratio is None:
-            continue
-        text = f"{found.against} compared with a second copy of itself: {found.ratio.text}."
-        if found.proven:
-            text = f"{text} Smaller effects do not count in this run."
-            yield warning(f"A/A control failed at {found.load.text}", text)
-        else:
-            yield note(f"A/A control at {found.load.text}", text)
+        if found.ratio is not None:
+            name = "control-failed" if found.proven else "control"
+            yield warning(name, load=found.load.text, arm=found.against, ratio=found.ratio.text)
 
 
 # A body that is this much longer costs less than the least effect that a verdict distinguishes from
@@ -188,7 +180,7 @@ def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
             continue
         title = f"{name} answers {join_names(ours)}, {run.baseline} {join_names(theirs)}"
         if name == run.floor:
-            yield note("The floor does other work", f"{title}.")
+            yield warning("floor-differs", title=title)
         else:
             yield _of_other_work(title, run.workload.match, given, right)
 
@@ -217,19 +209,15 @@ def _of_other_work(
 ) -> ReportWarning:
     """What a difference means for the verdicts, and what to do."""
     is_same_kind = (given.status, given.content_type) == (right.status, right.content_type)
-    is_small = abs(given.body_bytes - right.body_bytes) <= SIZE_DIFFERENCE_MAX
-    if not (is_same_kind and is_small):
-        text = "This is not equal work: verdicts compare what these responses cost."
-        accepted = "--match status"
-    else:
-        text = "Too little to change a verdict: so few bytes cost less than any effect that counts."
-        accepted = "--match length"
+    if is_same_kind and abs(given.body_bytes - right.body_bytes) <= SIZE_DIFFERENCE_MAX:
+        found = warning("other-length", title=title)
         if match is not Match.BYTES:
-            return note(title, text)
-    remedy = f"To compare the same work, give both the same response; {accepted} accepts this one."
+            return updated(found, severity=Severity.NOTE, remedy="")
+        return found
+    found = warning("other-work", title=title)
     if given.status != right.status:
-        remedy = "To compare the same work, give both the same response."
-    return updated(warning(title, text), remedy=remedy)
+        return updated(found, remedy=f"{found.remedy.partition(';')[0]}.")
+    return found
 
 
 def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarning]:
@@ -245,12 +233,7 @@ def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarni
         first, last = logs[:third], logs[-third:]
         moved = math.expm1(sum(last) / third - sum(first) / third)
         if abs(moved) > DRIFT_MAX and estimate.welch(first, last) < DRIFT_ALPHA:
-            text = (
-                f"At {load.text} the floor's CPU time per request moved by {100 * moved:+.1f} %"
-                " from the first third of the blocks to the last. Ratios within a trial stand;"
-                " absolute values are an average over both."
-            )
-            yield warning("The machine changed during the run", text)
+            yield warning("drift", load=load.text, moved=100 * moved)
 
 
 def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
@@ -262,11 +245,7 @@ def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarni
         shares = ", ".join(
             f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
         )
-        text = (
-            f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
-            f" usually farther from 1, and latencies shorter.{_calm_text(seen.values())}"
-        )
-        yield warning("Other programs ran beside the measurement", text)
+        yield warning("company", shares=shares, calm=_calm_text(seen.values()))
 
 
 def _calm_text(comparisons: Iterable[Comparison]) -> str:
@@ -274,19 +253,8 @@ def _calm_text(comparisons: Iterable[Comparison]) -> str:
     calm = {one.load: one.calm_fraction for one in comparisons if one.calm_fraction is not None}
     some = [f"{_share_text(part)} at {load.text}" for load, part in calm.items() if part]
     none = [load.text for load, part in calm.items() if not part]
-    text = ""
-    if some:
-        text += (
-            " No other program delayed a target or the load generator in some rotations of the"
-            f" time slices ({', '.join(some)}); where they are enough, costs are compared by them"
-            " alone."
-        )
-    if none:
-        text += (
-            f" At {join_names(none)} no rotation of the time slices was calm: in each another"
-            " program delayed a target or the load generator."
-        )
-    return text
+    text = f" {said('calm', 'some', parts=', '.join(some))}" if some else ""
+    return text + (f" {said('calm', 'none', loads=join_names(none))}" if none else "")
 
 
 def _share_text(part: float) -> str:
@@ -308,10 +276,9 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     what = plural(len(rejected), "It gives no result.", several)
     were = f"{plural(len(trials), 'trial')} {plural(len(rejected), 'was', 'were')}"
     is_many = len(rejected) / len(trials) > REJECTED_WARNING_MIN
-    yield (warning if is_many else note)(
-        f"{len(rejected)} of {len(trials)} {were} rejected",
-        f"{what} By check: {causes}. For example: {example}.",
-    )
+    numbers = {"rejected": len(rejected), "total": len(trials), "were": were}
+    found = warning("rejections", **numbers, what=what, causes=causes, example=example)
+    yield updated(found, severity=Severity.WARNING if is_many else Severity.NOTE)
 
 
 def _of_limits(
@@ -320,10 +287,10 @@ def _of_limits(
     """First of all where they are why an arm has no result."""
     lost = {one.arm.name for one in arm_summaries if one.status is not MeasurementStatus.MEASURED}
     for found in server_limits(trials, ranked_arms(run)):
-        severity = problem if found.arm in lost else warning
+        remedy = capitalised(found.remedy)
         yield updated(
-            severity(f"{found.arm} {found.text}", ""),
-            remedy=f"{_sentence(found.remedy)}.",
+            warning("limit", arm=found.arm, found=found.text, remedy=remedy),
+            severity=Severity.PROBLEM if found.arm in lost else Severity.WARNING,
             next_command=_explain_command(run, found.arm),
         )
 
@@ -348,12 +315,9 @@ def _of_unreached(run: Run, slow: Unreached) -> Iterator[ReportWarning]:
         rates = join_names([f"{rate:,}" for rate in parts])
         below = HEADROOM * min(rate * part for rate, part in parts.items())
         reachable = rate_grid(1, max(1, int(below)))[-1]
-        text = f"It answered {answered}, and has no figure and no verdict there."
-        yield updated(
-            warning(f"{name} did not reach {rates} requests/s", text),
-            remedy=f"Choose a lower rate (-R {reachable}), or none: then the lab does.",
-            next_command=_explain_command(run, name),
-        )
+        values = {"name": name, "rates": rates, "answered": answered, "reachable": reachable}
+        found = warning("rate-not-reached", **values)
+        yield updated(found, next_command=_explain_command(run, name))
 
 
 def _of_the_time(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
@@ -364,10 +328,8 @@ def _of_the_time(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     if limit_s is None or not measured or not lost:
         return
     count = len(run.loads)
-    title = f"--for {limit_s:g}s was enough for {count - len(lost)} of {count} loads"
-    text = f"Not measured: {join_names(lost)}."
-    remedy = "A longer time (--for) measures all of them, and a rate (-R) only the one asked for."
-    yield updated(warning(title, text), remedy=remedy)
+    values = {"seconds": limit_s, "measured": count - len(lost), "loads": count}
+    yield warning("too-little-time", **values, lost=join_names(lost))
 
 
 def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWarning]:
@@ -382,9 +344,10 @@ def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWar
     for name, found in sorted(seen.items()):
         counts = sorted(Counter(arm for arm, _ in found).items())
         arms = ", ".join(f"{arm} ({times} of its trials)" for arm, times in counts)
-        yield (warning if name in INVALIDATING_CHECKS else note)(
-            TITLES.get(name, name), f"{arms}. For example: {found[0][1].message}."
-        )
+        title, example = TEXTS["titles"].get(name, name), found[0][1].message
+        severity = Severity.WARNING if name in INVALIDATING_CHECKS else Severity.NOTE
+        shown = warning("check", title=title, arms=arms, example=example)
+        yield updated(shown, severity=severity)
 
 
 # With the rate, and with the condition of the verdicts.
@@ -392,29 +355,12 @@ SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
 
 # Check warnings that weaken a value of the report.
 INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}
-TITLES = {
-    "drift": "The cost drifted within the window",
-    "generator-busy": "The load generator was near its limit",
-    "late-sends": "Requests were sent late",
-    "little": "Some connections starved",
-    "major-faults": "Pages were read from disk or swap, for lack of memory",
-    "no-keep-alive": "A connection was closed after every answer",
-    "overflows": "A listen queue overflowed at full load",
-    "steal": "The host took time from the cores (steal)",
-    "rate-not-reached": "The offered rate was not reached",
-    "reconnects": "Connections were closed and opened again",
-    "retransmits": "TCP retransmissions at full load",
-}
 
 
 def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
     rates = [(s.arm.name, s.rate_rps.value) for s in arm_summaries if s.rate_rps is not None]
     if same := checks.common_ceiling(rates):
-        text = (
-            f"The closed-loop rates of {', '.join(same)} lie within 1 % of each other: more likely"
-            " the load generator or the kernel was the limit than the servers."
-        )
-        yield warning("A common ceiling", text)
+        yield warning("common-ceiling", arms=", ".join(same))
 
 
 def _of_the_run(
@@ -424,18 +370,12 @@ def _of_the_run(
         if any(name == arm.arm.name for name, _ in slow):
             continue
         if arm.status is MeasurementStatus.MEASURED and not any(p.cost_ns for p in arm.points):
-            text = (
-                "It was not started by the lab, or too few trials are valid: no cost, no verdict."
-            )
-            yield warning(f"The CPU time of {arm.arm.name} is unknown", text)
+            yield warning("unknown-cost", name=arm.arm.name)
     if run.cores.shared:
-        text = "Ratios between targets remain valid; absolute values do not."
-        yield warning("Servers and load generator shared cores", text)
+        yield warning("shared-cores")
     if not run.floor:
-        text = "Relative cost has no unit: no target can be compared with the least possible cost."
-        text += "" if run.workload.path == "/" else " The floor answers / alone."
-        yield warning("The floor was not measured", text)
-    for unavailable in run.unavailable:
-        reason = _sentence(unavailable.reason).rstrip(".")
-        text = f"{reason}. To add it: {unavailable.install_hint}"
-        yield note(f"{unavailable.name} is unavailable", text)
+        path = "" if run.workload.path == "/" else " The floor answers / alone."
+        yield warning("no-floor", path=path)
+    for one in run.unavailable:
+        reason = capitalised(one.reason).rstrip(".")
+        yield warning("unavailable", name=one.name, reason=reason, hint=one.install_hint)

@@ -8,16 +8,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from jissoku.inference.late import LateModule
-from jissoku.model import Comparison
-
-if TYPE_CHECKING:
-    import numpy as np
-    from scipy import stats  # type: ignore[import-untyped]
-else:
-    np, stats = map(LateModule, ("numpy", "scipy.stats"))
+from jissoku.inference.late import np, stats
+from jissoku.model.summary import Comparison
 
 # Maximum rate of differences between equal arms, and minimum rate of detection of injected work.
 FALSE_ALARMS = 0.05
@@ -51,12 +44,10 @@ class BoundCheck:
 
 
 def false_alarms_max(campaigns: int) -> int:
-    """Largest allowed number of differences among campaigns of equal arms."""
     return int(stats.binom.ppf(1 - TAIL, campaigns, FALSE_ALARMS))
 
 
 def detections_min(campaigns: int) -> int:
-    """Smallest required number of detections among campaigns with injected work."""
     return int(stats.binom.ppf(TAIL, campaigns, POWER))
 
 

@@ -4,16 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jissoku.inference.compare import ranked_arms
 from jissoku.inference.decision import beside, format_ratio
-from jissoku.model import (
-    ArmSummary,
-    Comparison,
-    Load,
-    MeasurementStatus,
-    Metric,
-    Run,
-    Verdict,
-)
-from jissoku.model.wording import join_names, plural
+from jissoku.model import Load, Run, join_names, plural
+from jissoku.model.summary import ArmSummary, Comparison, MeasurementStatus, Metric, Verdict
 
 
 def headline(
@@ -69,10 +61,10 @@ def _first_and_last(
         )
     else:
         yield f"{at} {first} uses the least CPU time per request of {len(ranked)} (proven)"
-    yield f"next is {_ratio_text(second, found, first)}"
-    if len(rest) > 1:
-        last = rest[-1].arm.name
-        yield f"last is {_ratio_text(last, _between(costs, first, last), first)}"
+    behind = [("next", second), ("last", rest[-1].arm.name)]
+    for place, name in behind[: len(rest)]:
+        leader = _proven_leader(costs, leaders, name)
+        yield f"{place} is {_ratio_text(name, _between(costs, leader, name), leader)}"
 
 
 def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
@@ -86,8 +78,8 @@ def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
         assert mine.ratio is not None, "a proven comparison has a ratio"
         assert other.ratio is not None, "a proven comparison has a ratio"
         if (mine.ratio.value > 1) != (other.ratio.value > 1):
-            less = other.arm if other.ratio.value < 1 else other.against
-            more = other.against if less == other.arm else other.arm
+            pair = other.arm, other.against
+            less, more = pair if other.ratio.value < 1 else pair[::-1]
             found.setdefault(other.load.text, []).append(f"{less} uses less than {more}")
     for load, orders in found.items():
         yield f"the order changes with the load: at {load} {', '.join(orders)}"
@@ -104,6 +96,15 @@ def _between(costs: Sequence[Comparison], one: str, other: str) -> Comparison | 
     return next((c for c in costs if {c.arm, c.against} == {one, other}), None)
 
 
+def _proven_leader(costs: Sequence[Comparison], leaders: Sequence[str], name: str) -> str:
+    """The first of the leaders that is proven to use less than the arm, else the first of all.
+
+    So the ratio shows why the arm is behind; where none does, a third one lies between.
+    """
+    pairs = ((leader, _between(costs, leader, name)) for leader in leaders)
+    return next((leader for leader, pair in pairs if pair and pair.proven), leaders[0])
+
+
 def _ratio_text(name: str, found: Comparison | None, leader: str) -> str:
     if found is None or found.ratio is None:
         return name
@@ -112,11 +113,8 @@ def _ratio_text(name: str, found: Comparison | None, leader: str) -> str:
 
 
 def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comparison]) -> str:
-    broken = [
-        s.arm.name
-        for s in arm_summaries
-        if s.status in (MeasurementStatus.FAILED, MeasurementStatus.INVALID)
-    ]
+    lost = {MeasurementStatus.FAILED, MeasurementStatus.INVALID}
+    broken = [s.arm.name for s in arm_summaries if s.status in lost]
     if broken and len(broken) == len(run.arms):
         return "No target has a valid result: all failed."
     if broken:
@@ -171,9 +169,8 @@ def advice(
     if len(field) < 2:
         return ()
     found = [
-        text
-        for one in (Metric.COST, Metric.P99)
-        for text in _at_loads(one, loads, field, comparisons)
+        *_at_loads(Metric.COST, loads, field, comparisons),
+        *_at_loads(Metric.P99, loads, field, comparisons),
     ]
     if best := _best([c for c in comparisons if c.metric is Metric.CAPACITY], field):
         found.append(f"{BETTER[Metric.CAPACITY]}: {best}.")
@@ -201,8 +198,7 @@ def _at_loads(
     found: dict[str, list[str]] = {}
     for load in loads:
         here = [c for c in comparisons if c.metric is metric and c.load == load]
-        best = _best(here, field)
-        if best:
+        if best := _best(here, field):
             found.setdefault(best, []).append(load.text)
     if found:
         text = "; ".join(f"{best} at {join_names(at)}" for best, at in found.items())

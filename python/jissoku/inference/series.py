@@ -12,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from jissoku.inference import decision
+from jissoku.inference import decision, pooling
 from jissoku.inference.across_runs import (
     SUSPICION_ALPHA,
     Occasion,
@@ -28,20 +27,8 @@ from jissoku.inference.across_runs import (
     surroundings,
     suspected,
 )
-from jissoku.inference.late import LateModule
-from jissoku.inference.pooling import (
-    OCCASIONS_MIN,
-    SIDE_MIN,
-    LogRatio,
-    Step,
-    find_steps,
-    next_machine,
-    pair_ratio,
-    pool,
-    shift,
-    within_occasions,
-)
-from jissoku.model import Load
+from jissoku.inference.late import np
+from jissoku.model import Load, updated
 from jissoku.model.history import (
     ArmChange,
     ArmRow,
@@ -54,12 +41,6 @@ from jissoku.model.history import (
     Tau,
     load_of,
 )
-from jissoku.model.updated import updated
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = LateModule("numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +64,7 @@ class SeriesPlan:
 @dataclass(frozen=True, slots=True)
 class Measured:
     point: SeriesPoint
-    value: LogRatio
+    value: pooling.LogRatio
     run: IndexedRun
 
 
@@ -165,28 +146,21 @@ def points_by_load(
                 if columns.arm[row] == plan.arm and columns.unit[row] == unit:
                     places[columns.rate[row]].append((number, row, run))
     for rate, found in places.items():
-        yield load_of(rate or None, columns.level[found[-1][1]]), _points(plan.arm, columns, found)
+        numbers, chosen, runs = zip(*found, strict=True)
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        mean, variance, freedom = (
+            np.array([column[row] for row in chosen], dtype=float)
+            for column in (columns.mean, columns.variance, columns.freedom)
+        )
+        values = pooling.within_occasions(mean, variance, freedom, starts)
+        points = [
+            _point(plan.arm, value, runs[start:end])
+            for value, start, end in zip(values, starts, [*starts[1:], len(runs)], strict=True)
+        ]
+        yield load_of(rate or None, columns.level[chosen[-1]]), points
 
 
-def _points(
-    name: str, columns: RatioColumns, found: Sequence[tuple[int, int, IndexedRun]]
-) -> list[Measured]:
-    numbers = np.array([number for number, _, _ in found])
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-    rows = [row for _, row, _ in found]
-    mean, variance, freedom = (
-        np.array([column[row] for row in rows], dtype=float)
-        for column in (columns.mean, columns.variance, columns.freedom)
-    )
-    values = within_occasions(mean, variance, freedom, starts)
-    ends = [*starts[1:], len(found)]
-    return [
-        _point(name, value, [run for _, _, run in found[start:end]])
-        for value, start, end in zip(values, starts, ends, strict=True)
-    ]
-
-
-def _point(name: str, value: LogRatio, runs: Sequence[IndexedRun]) -> Measured:
+def _point(name: str, value: pooling.LogRatio, runs: Sequence[IndexedRun]) -> Measured:
     arm = runs[-1].arm(name)
     assert arm is not None, "a plan has only runs with its arm"
     point = SeriesPoint(
@@ -220,8 +194,8 @@ def with_changes(found: Sequence[Measured], asked: Question) -> tuple[tuple[Seri
         stretch = joined[start:end]
         for place, change in _versions(stretch, asked):
             points[start + place] = updated(points[start + place], since=change)
-        steps = find_steps([one.value for one in stretch], asked.tau.value, SUSPICION_ALPHA)
-        if len(stretch) >= OCCASIONS_MIN and not steps:
+        steps = pooling.find_steps([one.value for one in stretch], asked.tau.value, SUSPICION_ALPHA)
+        if len(stretch) >= pooling.OCCASIONS_MIN and not steps:
             without += 1
         for place, change in _searched(stretch, steps, asked):
             known = points[start + place].since
@@ -252,12 +226,12 @@ def _versions(stretch: Sequence[Measured], asked: Question) -> Iterator[tuple[in
     places = [index for index in range(1, len(stretch)) if programs[index] != programs[index - 1]]
     bounds = [0, *places, len(stretch)]
     for start, place, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
-        if end - start > SIDE_MIN:
+        if end - start > pooling.SIDE_MIN:
             yield place, _change(stretch[start:place], stretch[place:end], asked)
 
 
 def _searched(
-    stretch: Sequence[Measured], steps: Sequence[Step], asked: Question
+    stretch: Sequence[Measured], steps: Sequence[pooling.Step], asked: Question
 ) -> Iterator[tuple[int, ArmChange]]:
     bounds = [0, *(step.place for step in steps), len(stretch)]
     for step, start, end in zip(steps, bounds, bounds[2:], strict=False):
@@ -276,7 +250,7 @@ def _change(before: Sequence[Measured], after: Sequence[Measured], asked: Questi
             arm=asked.arm,
             load=asked.load,
             versions=(points[0].version, points[1].version),
-            change=shift(ours, theirs, asked.tau).change,
+            change=pooling.shift(ours, theirs, asked.tau).change,
             anchors=(asked.anchor.arm,),
             control=control,
             control_change=moved,
@@ -290,7 +264,7 @@ def _change(before: Sequence[Measured], after: Sequence[Measured], asked: Questi
 
 def _moved(
     before: Sequence[Measured], after: Sequence[Measured], asked: Question
-) -> list[LogRatio]:
+) -> list[pooling.LogRatio]:
     """How unchanged other arms moved against the anchor, between the same points."""
     programs = {
         arm.program
@@ -302,17 +276,17 @@ def _moved(
         [_ratios(side, program, asked) for side in (before, after)]
         for program in sorted(programs - {asked.anchor.program})
     )
-    return [shift(one, other, asked.tau) for one, other in sides if one and other]
+    return [pooling.shift(one, other, asked.tau) for one, other in sides if one and other]
 
 
-def _ratios(side: Sequence[Measured], program: str, asked: Question) -> list[LogRatio]:
+def _ratios(side: Sequence[Measured], program: str, asked: Question) -> list[pooling.LogRatio]:
     found = []
     for one in side:
         names = {arm.program: arm.arm for arm in one.run.arms if not arm.is_control}
         if program not in names or asked.anchor.program not in names:
             continue
         load = next((at for at in one.run.loads if at.rate_rps == asked.load.rate_rps), asked.load)
-        value = pair_ratio(one.run, load, names[program], names[asked.anchor.program])
+        value = pooling.pair_ratio(one.run, load, names[program], names[asked.anchor.program])
         if value is not None:
             found.append(value)
     return found
@@ -351,9 +325,7 @@ def planned_series(plans: Iterable[SeriesPlan], columns: RatioColumns) -> tuple[
 
 
 def finished_series(
-    planned: Iterable[PlannedSeries],
-    runs: Mapping[str, IndexedRun],
-    taus: Mapping[str, Tau],
+    planned: Iterable[PlannedSeries], runs: Mapping[str, IndexedRun], taus: Mapping[str, Tau]
 ) -> tuple[Series, ...]:
     """Every series of a target, the one with most points first.
 
@@ -378,7 +350,7 @@ def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
     ratios = []
     for first, *others in (list(group.values()) for group in together.values()):
         newest = [(one.machine_text, one.points[-1]) for one in (first, *others)]
-        values = [LogRatio(one.ratio.mean, one.error**2, one.freedom) for _, one in newest]
+        values = [pooling.LogRatio(one.ratio.mean, one.error**2, one.freedom) for _, one in newest]
         if others:
             ratios.append(
                 MachineRatio(
@@ -387,7 +359,7 @@ def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
                     load=first.load,
                     workload_text=first.workload_text,
                     rows=tuple((text, one.ratio) for text, one in newest),
-                    next_machine=next_machine(values),
+                    next_machine=pooling.next_machine(values),
                 )
             )
     return tuple(ratios)
@@ -424,14 +396,16 @@ def _series(
     )
 
 
-def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:
+def _pooled(
+    points: Sequence[SeriesPoint], values: Sequence[pooling.LogRatio]
+) -> PooledRatio | None:
     """The pooled ratio of the newest program, back to where anything else changed."""
     kept = [values[-1]]
     for place in range(len(points) - 1, 0, -1):
         if points[place].breaks or points[place - 1].program != points[-1].program:
             break
         kept.append(values[place - 1])
-    return pool(kept)
+    return pooling.pool(kept)
 
 
 def _with(point: SeriesPoint, adjusted: Iterator[float | None]) -> SeriesPoint:

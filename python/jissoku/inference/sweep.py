@@ -9,46 +9,27 @@ prediction is given only if the fit supports it; otherwise the reason is given.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
 
 from jissoku.inference import checks, estimate, latency
 from jissoku.inference.blocks import measured
 from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
-from jissoku.inference.late import LateModule
+from jissoku.inference.late import Numbers, np, optimize, stats
 from jissoku.inference.limits import OTHERS_MAX
-from jissoku.inference.run_warnings import note, problem, warning
-from jissoku.model import (
-    ACHIEVED_MIN,
-    Arm,
-    ArmMeasurement,
+from jissoku.inference.run_warnings import warning
+from jissoku.inference.texts import said
+from jissoku.model import ACHIEVED_MIN, Arm, ArmMeasurement, Run, Trial, plural, times, updated
+from jissoku.model.experiment import (
     Axis,
-    Bottleneck,
     IntervalEstimate,
     LevelResult,
-    MeasurementStatus,
     Prediction,
-    ReportWarning,
-    Run,
     Sweep,
     SweepSummary,
     TargetSweep,
-    Trial,
     UslModel,
 )
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural, times
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from scipy import optimize, stats  # type: ignore[import-untyped]
-
-    Numbers = npt.NDArray[np.float64]
-else:
-    np, optimize, stats = map(LateModule, ("numpy", "scipy.optimize", "scipy.stats"))
-    Numbers = Any
+from jissoku.model.summary import Bottleneck, MeasurementStatus, ReportWarning
 
 STEPS_MAX = 50
 HALVINGS_MAX = 30
@@ -83,17 +64,14 @@ class Fit:
 
     @property
     def contention(self) -> float:
-        """The part that waits for its turn, a."""
         return self.contention_term / self.inverse_rate
 
     @property
     def coherency(self) -> float:
-        """What each pair costs, b."""
         return self.coherency_term / self.inverse_rate
 
     @property
     def peak(self) -> float:
-        """Where the rate is highest: sqrt((1 - a) / b)."""
         return math.sqrt(max(0.0, 1 - self.contention) / max(self.coherency, VARIANCE_MIN))
 
     def rate(self, level: float) -> float:
@@ -292,44 +270,31 @@ def _resamples(levels: Numbers, logs: Numbers, seed: int) -> Iterator[Fit]:
 
 def _peak(model: UslModel, evidence: _Bootstrap) -> tuple[IntervalEstimate | None, str]:
     if not model.is_adequate:
-        return None, _misfit_reason(model)
+        return None, said("sweep", "misfit", residual=100 * model.max_residual)
     if model.coherency.low <= 0:
         return None, "the interval of the coherency includes zero: no peak is shown"
     if evidence.estimate.contention >= 1:
         return None, "the rate is highest at level 1"
     if evidence.estimate.peak > REACH * evidence.highest:
-        return None, (
-            f"it would lie beyond {REACH:g} times the highest level measured,"
-            f" {evidence.highest:,}, where the fit does not extrapolate"
-        )
+        return None, said("sweep", "peak-too-far", reach=REACH, highest=evidence.highest)
     return evidence.positive_interval(lambda one: one.peak), ""
 
 
 def _prediction(model: UslModel, evidence: _Bootstrap, level: int) -> Prediction:
     if not model.is_adequate:
-        return Prediction(level=level, rate_rps=None, reason=_misfit_reason(model))
+        reason = said("sweep", "misfit", residual=100 * model.max_residual)
+        return Prediction(level=level, rate_rps=None, reason=reason)
     if level > REACH * evidence.highest:
-        reason = (
-            f"{level:,} is beyond {REACH:g} times the highest level measured,"
-            f" {evidence.highest:,}, where the fit does not extrapolate"
+        values = {"level": level, "reach": REACH, "highest": evidence.highest}
+        return Prediction(
+            level=level, rate_rps=None, reason=said("sweep", "level-too-far", **values)
         )
-        return Prediction(level=level, rate_rps=None, reason=reason)
     rate = evidence.positive_interval(lambda one: one.rate(level))
-    half = math.log(rate.high / rate.low) / 2
+    half, reason = math.log(rate.high / rate.low) / 2, ""
     if half > HALF_WIDTH_MAX:
-        reason = (
-            f"its interval would be {100 * math.expm1(half):.0f} % each way, and above"
-            f" {100 * math.expm1(HALF_WIDTH_MAX):.0f} % it is not usable: run more blocks"
-        )
-        return Prediction(level=level, rate_rps=None, reason=reason)
-    return Prediction(level=level, rate_rps=rate)
-
-
-def _misfit_reason(model: UslModel) -> str:
-    return (
-        f"the model misses a level by {100 * model.max_residual:.0f} %, more than noise explains:"
-        " it does not describe this target"
-    )
+        width, limit = (100 * math.expm1(log) for log in (half, HALF_WIDTH_MAX))
+        reason = said("sweep", "too-wide", width=width, limit=limit)
+    return Prediction(level=level, rate_rps=None if reason else rate, reason=reason)
 
 
 # The model has three parameters, and an interval needs blocks.
@@ -342,10 +307,14 @@ LABELS = ("p50", "p99")
 REMARKED_CHECKS = {"rate-not-reached", "late-sends", "drift", "overflows"}
 
 
-def summarise(run: Run, sweep: Sweep, trials: Sequence[Trial]) -> SweepSummary:
-    """Answers a sweep; the same summary for the same records, always."""
+def summarise_sweep(
+    run: Run, sweep: Sweep, trials: Sequence[Trial], *, unfinished: str = ""
+) -> SweepSummary:
+    """The summary of a sweep; `unfinished` is why it is not finished, as the end of a sentence."""
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
     targets = tuple(_target_sweep(run, sweep, arm, trials) for arm in run.arms)
+    if unfinished:
+        targets = tuple(_unfinished(one, unfinished) for one in targets)
     return SweepSummary(
         run=run,
         sweep=sweep,
@@ -355,6 +324,15 @@ def summarise(run: Run, sweep: Sweep, trials: Sequence[Trial]) -> SweepSummary:
         trials_valid=sum(trial.is_valid for trial in trials),
         trials_rejected=sum(map(checks.is_rejected, trials)),
     )
+
+
+def _unfinished(target: TargetSweep, reason: str) -> TargetSweep:
+    """Without a fitted model it concludes nothing."""
+    if target.model or target.sustained_rps or target.status is MeasurementStatus.FAILED:
+        return target
+    text = f"the sweep is not finished: {reason}"
+    results = tuple(updated(one, remarks=()) for one in target.results)
+    return updated(target, sentence=f"{target.arm.name}: {text}", reason=text, results=results)
 
 
 def _target_sweep(run: Run, sweep: Sweep, arm: Arm, trials: Sequence[Trial]) -> TargetSweep:
@@ -406,19 +384,12 @@ def _fittable_rates(
 
 def _is_generator_limited(trial: Trial) -> bool:
     """Whether the load generator may have been what the rate was bound by."""
+    if any(check.name == "little" for check in trial.failed_checks):
+        return True
     seen = trial.conditions
-    busy = (
-        seen is not None
-        and not seen.generator_busy_polls
-        and seen.generator_busy_fraction > GENERATOR_BUSY_MAX
-    )
-    return busy or any(check.name == "little" for check in trial.failed_checks)
-
-
-def _is_generator_delayed(trial: Trial) -> bool:
-    """Whether the load generator could not run when it was ready."""
-    seen = trial.conditions
-    return seen is not None and (seen.generator_wait_fraction or 0.0) > OTHERS_MAX
+    if seen is None or seen.generator_busy_polls:
+        return False
+    return seen.generator_busy_fraction > GENERATOR_BUSY_MAX
 
 
 def _has_too_few_cores(run: Run, sweep: Sweep, level: int) -> bool:
@@ -449,7 +420,7 @@ def _level_result(
         rate_rps=estimate.geometric_mean(list(map(_log_rate, measurements))),
         cost_ns=estimate.geometric_mean(costs),
         percentiles=tuple(one for one in percentiles if one.label in LABELS),
-        bottleneck=Bottleneck.UNKNOWN if is_paced else checks.common_bottleneck(conditions),
+        bottleneck=Bottleneck.UNKNOWN if is_paced else checks.bottleneck(conditions),
         achieved_fraction=min(achieved, default=None),
         remarks=tuple(_remarks(run, sweep, level, trials)),
     )
@@ -462,7 +433,8 @@ def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Ite
         cores = len(run.cores.server)
         yield f"more workers than the {cores} {plural(cores, 'core')} the server had"
     held = [] if sweep.axis is Axis.RATE else [one for one in trials if _is_generator_limited(one)]
-    delayed = sum(map(_is_generator_delayed, held))
+    waits = [one.conditions.generator_wait_fraction for one in held if one.conditions]
+    delayed = sum((wait or 0.0) > OTHERS_MAX for wait in waits)
     for count, what in (
         (len(held) - delayed, "the load generator was near its limit"),
         (delayed, "other programs took the load generator's core"),
@@ -478,10 +450,9 @@ def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Ite
 
 def _model(run: Run, sweep: Sweep, fitted: Rates) -> tuple[UslModel | None, str]:
     if sweep.axis is Axis.RATE:
-        return None, "no scalability model is fitted over given rates: see the sustained rate"
+        return None, said("sweep", "rate")
     if run.cores.shared:
-        reason = "servers and load generator shared cores, so the fit would include"
-        return None, f"{reason} the load generator"
+        return None, said("sweep", "shared-cores")
     if len(fitted) < SUMMARY_LEVELS_MIN:
         can = f"{len(fitted)} {plural(len(fitted), 'level')} can be fitted"
         return None, f"{can} and {SUMMARY_LEVELS_MIN} are needed; each level's remarks say why"
@@ -495,13 +466,12 @@ def _sustained(sweep: Sweep, results: Sequence[LevelResult]) -> int | None:
     """The highest level up to which every block of every level answered what was offered."""
     if sweep.axis is not Axis.RATE:
         return None
-    reached = takewhile(
-        lambda one: (
-            one.blocks >= SUMMARY_BLOCKS_MIN and (one.achieved_fraction or 0.0) >= ACHIEVED_MIN
-        ),
-        results,
-    )
-    return max((one.level for one in reached), default=None)
+    highest = None
+    for one in results:
+        if one.blocks < SUMMARY_BLOCKS_MIN or (one.achieved_fraction or 0.0) < ACHIEVED_MIN:
+            break
+        highest = one.level
+    return highest
 
 
 def _sentence(sweep: Sweep, target: TargetSweep) -> str:
@@ -550,36 +520,10 @@ def _sustained_sentence(target: TargetSweep) -> str:
 def _warnings(run: Run, sweep: Sweep, targets: Sequence[TargetSweep]) -> Iterator[ReportWarning]:
     for target in targets:
         for broken in target.failures:
-            title = f"{target.arm.name} failed {times(len(broken.trials))}"
-            yield problem(title, broken.reason, broken.stderr)
+            values = {"name": target.arm.name, "times": times(len(broken.trials))}
+            yield warning("swept-failure", broken.stderr, **values, reason=broken.reason)
     if run.cores.shared:
-        text = "No model is fitted: the contention may be the load generator's."
-        yield warning("Servers and load generator shared cores", text)
+        yield warning("swept-shared-cores")
     if sweep.axis is Axis.WORKERS:
-        text = (
-            f"Each level has as many workers as cores, up to the {len(run.cores.server)} that the"
-            " server was given. What is said of cores is not said of hosts, which share less and"
-            " agree over a network."
-        )
         threads = " Two of its cores may be threads of one." if run.machine.smt else ""
-        yield note("Meaning of a worker", f"{text}{threads}")
-
-
-def of_unfinished_sweep(summary: SweepSummary, reason: str) -> SweepSummary:
-    """The summary of a sweep that is not finished: without a fitted model it concludes nothing.
-
-    `reason` is the end of a sentence, such as `it was interrupted`.
-    """
-    text = f"the sweep is not finished: {reason}"
-    targets = (
-        one
-        if one.model or one.sustained_rps or one.status is MeasurementStatus.FAILED
-        else updated(one, sentence=f"{one.arm.name}: {text}", reason=text, results=_bare(one))
-        for one in summary.targets
-    )
-    return updated(summary, targets=tuple(targets))
-
-
-def _bare(target: TargetSweep) -> tuple[LevelResult, ...]:
-    """The values of levels, without what is said of their number of blocks."""
-    return tuple(updated(one, remarks=()) for one in target.results)
+        yield warning("worker", cores=len(run.cores.server), threads=threads)

@@ -4,20 +4,26 @@ import csv
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
+from jissoku.inference.late import Numbers, np
 from jissoku.model.calibration import FigurePattern, Samples
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Entries = NDArray[Any]
+else:
+    Entries = Any
+
 # The format of `jissoku oracle --log`.
-ENTRY = np.dtype([
+ENTRY = [
     ("connection", "<u4"), ("sequence", "<u4"), ("fault", "<u4"), ("pad", "<u4"),
     ("arrival", "<u8"), ("due", "<u8"), ("written", "<u8"),
-])  # fmt: skip
+]  # fmt: skip
 FAULTS = {"status": 1, "reset": 2, "truncated": 3, "flipped": 4, "dropped": 5}
 QUANTILES = {
     "p49": 0.49, "p50": 0.5, "p51": 0.51, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p98": 0.98,
@@ -28,8 +34,6 @@ SECOND_NS = 1_000_000_000
 
 # Fraction of a run that is cut off at both ends for values of the steady state.
 EDGE = 0.1
-
-Entries = NDArray[Any]
 
 
 def entries_of(log: bytes) -> Entries:
@@ -59,7 +63,7 @@ def oracle_values(
     return found
 
 
-def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
+def _times(entries: Entries, written: Entries) -> dict[str, float]:
     answered = entries[written]
     if not len(answered):
         return {}
@@ -77,7 +81,9 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
         "oracle.longest_gap_ns": float(np.diff(np.sort(answered["written"])).max(initial=0)),
     }
     steady = (first + EDGE * (last - first), last - EDGE * (last - first))
-    found["oracle.in_flight"] = _in_flight(answered, *steady)
+    in_flight = np.clip(answered["written"].astype(np.float64), *steady)
+    in_flight -= np.clip(answered["arrival"].astype(np.float64), *steady)
+    found["oracle.in_flight"] = float(in_flight.sum() / max(1.0, steady[1] - steady[0]))
     inside = (entries["arrival"] >= steady[0]) & (entries["arrival"] <= steady[1])
     found["oracle.connections_used"] = float(len(np.unique(entries["connection"][inside])))
     counts = np.bincount(answered["connection"])
@@ -85,12 +91,6 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
     found["oracle.connections_served"] = float(len(counts))
     found["oracle.fairness"] = float(counts.max() / counts.min())
     return found
-
-
-def _in_flight(answered: Entries, start: float, end: float) -> float:
-    inside = np.clip(answered["written"].astype(np.float64), start, end)
-    inside -= np.clip(answered["arrival"].astype(np.float64), start, end)
-    return float(inside.sum() / max(1.0, end - start))
 
 
 def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
@@ -109,7 +109,7 @@ def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
     }
 
 
-def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
+def _arrivals(arrival: Entries) -> dict[str, float]:
     if len(arrival) < 100:
         return {}
     since = (arrival - arrival[0]).astype(np.float64)
@@ -133,13 +133,13 @@ def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
     return found
 
 
-def lag1(gaps: NDArray[np.float64]) -> float:
+def lag1(gaps: Numbers) -> float:
     centred = gaps - gaps.mean()
     power = float((centred**2).sum())
     return float((centred[1:] * centred[:-1]).sum()) / power if power else 0.0
 
 
-def ks_statistic(gaps: NDArray[np.float64]) -> float:
+def ks_statistic(gaps: Numbers) -> float:
     """Kolmogorov's distance from the exponential distribution of that mean, by the root of n."""
     ordered = 1 - np.exp(-np.sort(gaps) / gaps.mean())
     n = len(ordered)
@@ -148,7 +148,7 @@ def ks_statistic(gaps: NDArray[np.float64]) -> float:
     return float(max(above.max(), below.max()) * np.sqrt(n))
 
 
-def quantile(ordered: NDArray[Any], q: float) -> float:
+def quantile(ordered: Entries, q: float) -> float:
     """The smallest value that a fraction `q` does not exceed, as in histograms."""
     index = max(0, int(np.ceil(q * len(ordered))) - 1)
     return float(ordered[index])
@@ -199,7 +199,6 @@ def _of(entries: Entries, window: Window) -> Share:
 # A bare number counts as it is; a time counts in nanoseconds.
 UNITS = {"": 1.0, "ns": 1.0, "us": 1e3, "\N{MICRO SIGN}s": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
 
-
 # Asked of a histogram instead of a quantile: how many samples it has.
 COUNT = -1
 
@@ -228,11 +227,11 @@ def _number(match: re.Match[str]) -> float:
 
 def _by_path(figure: FigurePattern, tree: Any) -> float | None:
     paths = (figure.path,) if isinstance(figure.path, str) else figure.path
-    numbers = [_at(tree, path, figure.quantile) for path in paths]
-    there = [number for number in numbers if number is not None]
-    if not there:
+    found = (_at(tree, path, figure.quantile) for path in paths)
+    numbers = [number for number in found if number is not None]
+    if not numbers:
         return None
-    return max(there) if figure.highest else sum(there)
+    return max(numbers) if figure.highest else sum(numbers)
 
 
 def _at(tree: Any, path: str, quantile: float | None) -> float | None:
@@ -280,16 +279,8 @@ def _json(text: str) -> Any:
 # Fewer gaps give no estimate of their distribution.
 GAPS_MIN = 100
 
-# Shares of the samples that do not exceed a percentile, by the name that values have.
-SHARES = {
-    "p50_ns": 0.5,
-    "p75_ns": 0.75,
-    "p90_ns": 0.9,
-    "p95_ns": 0.95,
-    "p99_ns": 0.99,
-    "p999_ns": 0.999,
-    "p9999_ns": 0.9999,
-}
+# Percentiles of the samples that have values.
+SAMPLED = ("p50", "p75", "p90", "p95", "p99", "p999", "p9999")
 
 
 def sample_values(wanted: Samples, lines: Iterable[str]) -> dict[str, float]:
@@ -297,29 +288,23 @@ def sample_values(wanted: Samples, lines: Iterable[str]) -> dict[str, float]:
 
     From the lines of the file that the tool wrote; `wanted` says which columns mean what.
     """
-    latencies, due = _read(wanted, lines)
+    latencies: list[int] = []
+    due: list[int] = []  # When all requests were to be sent.
+    for row in csv.DictReader(lines):
+        if wanted.due:
+            due.append(int(row[wanted.due]))
+        if all(row[column] == word for column, word in wanted.where.items()):
+            latencies.append(int(row[wanted.end]) - int(row[wanted.start]))
     latencies.sort()
     found = {"raw_count": float(len(latencies)), "raw_sum_ns": float(sum(latencies))}
     if latencies:
         found |= {"raw_min_ns": float(latencies[0]), "raw_max_ns": float(latencies[-1])}
         found |= {
-            f"raw_{name}": float(latencies[rank(len(latencies), share) - 1])
-            for name, share in SHARES.items()
+            f"raw_{name}_ns": float(latencies[rank(len(latencies), QUANTILES[name]) - 1])
+            for name in SAMPLED
         }
     gaps = np.diff(np.sort(np.array(due, dtype=np.float64)))
     if len(gaps) >= GAPS_MIN and gaps.mean() > 0:
         found["raw_due_ks"] = ks_statistic(gaps)
         found["raw_due_lag1"] = lag1(gaps)
     return found
-
-
-def _read(wanted: Samples, lines: Iterable[str]) -> tuple[list[int], list[int]]:
-    """The latencies of answered requests, and when all were to be sent."""
-    latencies: list[int] = []
-    due: list[int] = []
-    for row in csv.DictReader(lines):
-        if wanted.due:
-            due.append(int(row[wanted.due]))
-        if all(row[column] == word for column, word in wanted.where.items()):
-            latencies.append(int(row[wanted.end]) - int(row[wanted.start]))
-    return latencies, due

@@ -10,38 +10,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from jissoku.errors import InputError
 from jissoku.inference import tool_values
 from jissoku.inference.grading import score
+from jissoku.measure import oracle as oracles
 from jissoku.measure.machine import machine_name, now_utc
-from jissoku.measure.oracle import (
-    ForeignCpuMonitor,
-    Oracle,
-    end_session,
-    fill_files,
-    local_strings,
-    placeholder_values,
-    scrub,
-    start_session,
-)
-from jissoku.model import CoreAssignment
-from jissoku.model.calibration import (
-    CalibrationCheck,
-    Disturbance,
-    Grade,
-    InstalledTool,
-    LoadPoints,
-    Scenario,
-    ScenarioRun,
-    Score,
-    Scorecard,
-    ToolOptions,
-)
-from jissoku.model.updated import updated
+from jissoku.model import CoreAssignment, calibration as model, updated
 from jissoku.records.files import carried, read_cards, write_card
 from jissoku.report.page import scorecard_html
 from jissoku.system import toml_file
@@ -71,41 +49,30 @@ REPORT_CHARACTERS = 2000
 OVERHEAD_S = 1.0
 
 
-class _ToolRun(NamedTuple):
-    """A tool's unredacted output and exit code; `here` are the values of this machine."""
-
-    report: str
-    code: int | None
-    command: str
-    here: Mapping[str, str]
-
-
+@dataclass(frozen=True, slots=True)
 class ScenarioRunner:
-    def __init__(
-        self,
-        found: InstalledTool,
-        cores: CoreAssignment,
-        waits_for: Callable[[subprocess.Popen[Any]], object],
-    ) -> None:
-        """`waits_for` receives each process of the tool, so that an interruption can end it."""
-        self.found = found
-        self._cores = cores
-        self._waits_for = waits_for
+    """`waits_for` receives each process of the tool, so that an interruption can end it."""
 
-    def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioRun:
-        """Runs the tool once, with the options `ask`, against the oracle of the scenario."""
+    found: model.InstalledTool
+    cores: CoreAssignment
+    waits_for: Callable[[subprocess.Popen[Any]], object]
+
+    def run(self, setup: model.Scenario, ask: model.ToolOptions) -> model.ScenarioRun:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            watch = ForeignCpuMonitor({*self._cores.server, *self._cores.generator})
+            watch = oracles.ForeignCpuMonitor({*self.cores.server, *self.cores.generator})
+            names: dict[str, float] = {}
+            account: dict[str, Any] = {}
             if setup.closed:
-                ran = self._tool(setup, ask, _closed_port(), folder)
-                names: dict[str, float] = {}
-                account: dict[str, Any] = {}
+                filled = self._filled(setup, _closed_port(), folder)
+                code = self._tool(setup, ask, filled, folder)
                 foreign = watch.foreign_fraction()
             else:
-                oracle = Oracle(setup, folder, self._cores.server, self._cores.generator)
-                with oracle:
-                    ran = self._tool(setup, ask, oracle.holes, folder)
+                with oracles.Oracle(
+                    setup, folder, self.cores.server, self.cores.generator
+                ) as oracle:
+                    filled = self._filled(setup, oracle.holes, folder)
+                    code = self._tool(setup, ask, filled, folder)
                     account = oracle.end()
                 foreign = watch.foreign_fraction()
                 entries = tool_values.entries_of((folder / "log").read_bytes())
@@ -113,42 +80,48 @@ class ScenarioRunner:
                     entries, account, float(ask.get("timeout_s", 1e9))
                 )
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
+            report = (folder / "report").read_text(encoding="utf-8", errors="replace")
             raw = self._logged(folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
-        figures = tool_values.read_values(self.found.tool.read, ran.report) | raw
+        figures = tool_values.read_values(self.found.tool.read, report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
         names |= {
-            "tool.exit": float(-1 if ran.code is None else ran.code),
-            "tool.hung": float(ran.code is None),
+            "tool.exit": float(-1 if code is None else code),
+            "tool.hung": float(code is None),
         }
-        return ScenarioRun(
+        here = oracles.local_strings(self.found, filled)
+        return model.ScenarioRun(
             setup=setup.name,
             oracle=setup.oracle,
-            command=scrub(ran.command, ran.here),
-            exit_code=ran.code,
+            command=oracles.scrub(" ".join(self.found.tool.command(ask, filled)), here),
+            exit_code=code,
             account=account,
             figures=names,
             foreign=foreign,
-            report=scrub(ran.report, ran.here),
+            report=oracles.scrub(report, here),
         )
 
-    def _tool(
-        self, setup: Scenario, ask: ToolOptions, where: Mapping[str, str], folder: Path
-    ) -> _ToolRun:
-        tool = self.found.tool
-        filled = fill_files(self.found, tool.ask.files, folder, where)
+    def _filled(
+        self, setup: model.Scenario, where: Mapping[str, str], folder: Path
+    ) -> dict[str, str]:
         size = int(setup.oracle.get("body", BODY_SIZE))
-        filled["body"] = (PATTERN * (size // len(PATTERN) + 1))[:size]
-        words = tool.command(ask, filled)
+        body = (PATTERN * (size // len(PATTERN) + 1))[:size]
+        return oracles.fill_files(self.found, self.found.tool.ask.files, folder, where) | {
+            "body": body
+        }
+
+    def _tool(
+        self, setup: model.Scenario, ask: model.ToolOptions, filled: Mapping[str, str], folder: Path
+    ) -> int | None:
+        """Runs the tool's commands to their end; None if one was killed."""
+        tool = self.found.tool
         limit_s = float(ask.get("duration_s") or ask.get("about_s") or 60) + GRACE_S
-        code = self._one(words, folder, limit_s, setup.disturb)
+        code = self._one(tool.command(ask, filled), folder, limit_s, setup.disturb)
         if tool.ask.then and code == 0:
             code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
-        report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        return _ToolRun(report, code, " ".join(words), local_strings(self.found, filled))
+        return code
 
     def _logged(self, folder: Path) -> dict[str, float]:
-        """The values of the tool's own log of requests; empty if it wrote none."""
         wanted = self.found.tool.samples
         if wanted is None or not (folder / wanted.file).is_file():
             return {}
@@ -156,29 +129,28 @@ class ScenarioRunner:
             return tool_values.sample_values(wanted, lines)
 
     def _one(
-        self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
+        self, words: list[str], folder: Path, limit_s: float, disturb: model.Disturbance | None
     ) -> int | None:
-        """Runs one command to its end; its output is the file `report`. None if it was killed."""
-        process = start_session(words, folder)
+        process = oracles.start_session(words, folder)
         try:
-            self._waits_for(process)
+            self.waits_for(process)
             if disturb is not None:
                 _apply_disturbance(process, disturb)
             return process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return None
         finally:
-            end_session(process)
+            oracles.end_session(process)
 
 
 def _closed_port() -> dict[str, str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    return placeholder_values(f"http://127.0.0.1:{port}", Path())
+    return oracles.placeholder_values(f"http://127.0.0.1:{port}", Path())
 
 
-def _apply_disturbance(process: subprocess.Popen[Any], what: Disturbance) -> None:
+def _apply_disturbance(process: subprocess.Popen[Any], what: model.Disturbance) -> None:
     if what.stop_for_s:
         _sleep(process, what.stop_at_s)
         with suppress(ProcessLookupError):  # It has ended already.
@@ -197,20 +169,18 @@ def _apply_disturbance(process: subprocess.Popen[Any], what: Disturbance) -> Non
 
 
 def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
-    """Waits this many seconds, or until the tool ends."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
 
 
-def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
-    """Every check, in the order of their numbers."""
-    found = [toml_file.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
+def read_checks(folder: Path = CHECKS) -> tuple[model.CalibrationCheck, ...]:
+    found = [toml_file.read(path, model.CalibrationCheck) for path in folder.glob("*.toml")]
     return tuple(sorted(found, key=lambda check: order(check.id)))
 
 
 def select_checks(
-    checks: tuple[CalibrationCheck, ...], wanted: str
-) -> tuple[CalibrationCheck, ...]:
+    checks: tuple[model.CalibrationCheck, ...], wanted: str
+) -> tuple[model.CalibrationCheck, ...]:
     """The checks that a list such as `C1,C6-C9` names."""
     numbers: set[str] = set()
     for part in wanted.upper().replace(" ", "").split(","):
@@ -231,23 +201,19 @@ def order(name: str) -> tuple[int, str]:
     return int(digits or 0), name
 
 
-def read_cells(path: Path = CELLS) -> LoadPoints:
-    """The loads of a data file under which the cost of a request is measured."""
-    return toml_file.read(path, LoadPoints)
+def read_cells() -> model.LoadPoints:
+    return toml_file.read(CELLS, model.LoadPoints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPlan:
-    """Configuration of a calibration.
+    """`allows` are the user's permissions, such as `clock`.
 
-    Attributes:
-        allows: Permissions given by the user, such as `clock`.
-        budget_s: A check is repeated only if it would end within this time. None: 1.5 times the
-            time of all checks.
+    A check is repeated only if it would end within `budget_s`; None: 1.5 times the time of all.
     """
 
-    found: InstalledTool
-    checks: tuple[CalibrationCheck, ...]
+    found: model.InstalledTool
+    checks: tuple[model.CalibrationCheck, ...]
     mode: str
     cores: CoreAssignment
     folder: Path
@@ -257,34 +223,23 @@ class CalibrationPlan:
 
 
 class CalibrationListener(Protocol):
-    def starts(self, checks: int, seconds: float, budget_s: float) -> None:
-        """Receives the expected duration, and the longest one with repetitions."""
+    """`starts` receives the expected duration, and the longest one with repetitions."""
 
-    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
-        """Called when a check begins."""
+    def starts(self, checks: int, seconds: float, budget_s: float) -> None: ...
+    def begins(
+        self, check: model.CalibrationCheck, done: int, total: int, seconds_left: float
+    ) -> None: ...
+    def scored(self, score: model.Score) -> None: ...
 
-    def scored(self, score: Score) -> None:
-        """Called when a check has ended."""
 
-
-def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
+def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> model.Scorecard:
     """Runs every check; each is written to the card on disk as soon as it has ended.
 
     Results of earlier checks of the same tool in the folder stay on that card; the returned one has
     the checks of this session only.
     """
-    card = Scorecard(
-        tool=plan.found.tool.name,
-        about=plan.found.tool.about,
-        version=plan.found.version,
-        jissoku=plan.version,
-        started_utc=now_utc(),
-        mode=plan.mode,
-        machine=machine_name(),
-        is_finished=False,
-    )
     with Interruption() as interruption, pin_process(plan.cores.generator):
-        session = _Calibration(plan, card, listener, interruption)
+        session = _Calibration(plan, listener, interruption)
         with suppress(Interrupted):
             session.run()
     return session.card
@@ -300,25 +255,29 @@ class _Calibration:
     """Runs scenarios, each only once: checks with the same scenario share its result."""
 
     def __init__(
-        self,
-        plan: CalibrationPlan,
-        card: Scorecard,
-        listener: CalibrationListener,
-        interruption: Interruption,
+        self, plan: CalibrationPlan, listener: CalibrationListener, interruption: Interruption
     ) -> None:
-        self.card = card
-        self._earlier = carried(plan.folder, card)
         self._plan = plan
         self._tool = plan.found.tool
+        self.card = model.Scorecard(
+            tool=self._tool.name,
+            about=self._tool.about,
+            version=plan.found.version,
+            jissoku=plan.version,
+            started_utc=now_utc(),
+            mode=plan.mode,
+            machine=machine_name(),
+            is_finished=False,
+        )
+        self._earlier = carried(plan.folder, self.card)
         self._listener = listener
         self._runner = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
         self._interruption = interruption
-        self._known: dict[bytes, ScenarioRun] = {}
+        self._known: dict[bytes, model.ScenarioRun] = {}
         self._took_s: dict[bytes, float] = {}
-        self._made: dict[str, list[tuple[Scenario, bytes]]] = {}
+        self._made: dict[str, list[tuple[model.Scenario, bytes]]] = {}
 
     def run(self) -> None:
-        """Runs every check, and repeats the void ones while there is time; none with a grade."""
         began_s, checks, left = time.monotonic(), self._plan.checks, self.seconds()
         budget_s = self._plan.budget_s
         budget_s = BUDGET * sum(left) if budget_s is None else budget_s
@@ -327,38 +286,37 @@ class _Calibration:
         self._keep(budget_s=budget_s)
         self._listener.starts(len(checks), sum(left), budget_s)
         for number, check in enumerate(checks):
-            self._listener.begins(check, number, len(checks), sum(left[number:]))
-            self._score(check)
+            self._score(check, number, len(checks), sum(left[number:]))
         for _ in range(REPETITIONS):
             grades = {it.check: it.grade for it in self.card.scores}
-            void = [it for it in checks if grades.get(it.id) is Grade.VOID]
+            void = [it for it in checks if grades.get(it.id) is model.Grade.VOID]
             for number, check in enumerate(void):
                 # A repetition is that of the void runs.
                 left = [sum(self._took_s[key] for key in self._void(it)) for it in void[number:]]
                 if time.monotonic() - began_s + left[0] > budget_s:
                     self._leave_out(check)
                     continue
-                self._listener.begins(check, number, len(void), sum(left))
                 for key in self._void(check):
                     del self._known[key]
-                self._score(check)
+                self._score(check, number, len(void), sum(left))
         self._keep(is_finished=True)
 
-    def _score(self, check: CalibrationCheck) -> None:
+    def _score(
+        self, check: model.CalibrationCheck, done: int, total: int, seconds_left: float
+    ) -> None:
+        self._listener.begins(check, done, total, seconds_left)
         found = self.check(check)
         self._listener.scored(found)
         self._keep(scores=self._with(found))
 
-    def _leave_out(self, check: CalibrationCheck) -> None:
-        """Marks a void check as not repeated for lack of time."""
+    def _leave_out(self, check: model.CalibrationCheck) -> None:
         if check.id not in self.card.not_repeated:
             found = next(it for it in self.card.scores if it.check == check.id)
             sentence = f"{found.sentence}; not repeated for lack of time"
             scores = self._with(updated(found, sentence=sentence))
             self._keep(scores=scores, not_repeated=(*self.card.not_repeated, check.id))
 
-    def _with(self, found: Score) -> tuple[Score, ...]:
-        """The card's scores with a new one, which replaces the old one or is appended."""
+    def _with(self, found: model.Score) -> tuple[model.Score, ...]:
         scores = {score.check: score for score in self.card.scores} | {found.check: found}
         return tuple(scores.values())
 
@@ -372,31 +330,32 @@ class _Calibration:
     def seconds(self) -> list[float]:
         """Approximate duration of each check, without scenarios shared with earlier ones."""
         seen: set[bytes] = set()
-        return [self._seconds(check, seen) for check in self._plan.checks]
+        found = []
+        for check in self._plan.checks:
+            able = [] if self._forbidden(check) else check.setup
+            able = [setup for setup in able if not self._tool.unsupported_reason(setup.ask)]
+            new = [setup for setup in able if _key(setup, self._options(setup)) not in seen]
+            seen |= {_key(setup, self._options(setup)) for setup in able}
+            found.append(sum(setup.seconds() + OVERHEAD_S for setup in new))
+        return found
 
-    def _seconds(self, check: CalibrationCheck, seen: set[bytes]) -> float:
-        if self._forbidden(check):
-            return 0.0
-        able = [s for s in check.setup if not self._tool.unsupported_reason(s.ask)]
-        new = [setup for setup in able if _key(setup, self._options(setup)) not in seen]
-        seen |= {_key(setup, self._options(setup)) for setup in able}
-        return sum(setup.seconds() + OVERHEAD_S for setup in new)
-
-    def _forbidden(self, check: CalibrationCheck) -> bool:
+    def _forbidden(self, check: model.CalibrationCheck) -> bool:
         return bool(check.needs) and check.needs not in self._plan.allows
 
-    def _void(self, check: CalibrationCheck) -> list[bytes]:
+    def _void(self, check: model.CalibrationCheck) -> list[bytes]:
         """The runs that made a check void; one may have been repeated for another check."""
         made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
         named = {key: updated(self._known[key], setup=made[key].name) for key in made}
-        return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
+        return [
+            key for key, it in named.items() if score(check, {it.setup: it})[0] is model.Grade.VOID
+        ]
 
-    def check(self, check: CalibrationCheck) -> Score:
+    def check(self, check: model.CalibrationCheck) -> model.Score:
         self._made[check.id] = []
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
-            return _ungraded(check, Grade.NOT_HERE, sentence)
-        outcomes: dict[str, ScenarioRun] = {}
+            return _untestable(check, sentence)
+        outcomes: dict[str, model.ScenarioRun] = {}
         reasons: list[str] = []
         for setup in check.setup:
             reason = self._tool.unsupported_reason(setup.ask)
@@ -409,28 +368,27 @@ class _Calibration:
                     outcomes[setup.name] = self._outcome(setup, ask)
                     self._made[check.id].append((setup, _key(setup, ask)))
                 except PermissionError as error:
-                    return _ungraded(check, Grade.NOT_HERE, f"the kernel refuses: {error.strerror}")
+                    return _untestable(check, f"the kernel refuses: {error.strerror}")
         grade, evidence = score(check, outcomes)
         sentence = reasons[0] if reasons else ""
-        if grade is Grade.NOT_OFFERED and not sentence:
+        if grade is model.Grade.NOT_OFFERED and not sentence:
             sentence = self._tool.lacks.get(check.id, "its report has none of the values")
-        if grade is Grade.F and check.id in self._tool.deviates:
-            grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
-        if grade is Grade.VOID:
+        if grade is model.Grade.F and check.id in self._tool.deviates:
+            grade, sentence = model.Grade.B, f"documented: {self._tool.deviates[check.id]}"
+        if grade is model.Grade.VOID:
             sentence = next((it.void for it in evidence if it.void), sentence)
-        runs = tuple(map(_recorded, outcomes.values()))
-        return Score(
+        return model.Score(
             check=check.id,
             title=check.title,
             grade=grade,
             sentence=sentence,
             evidence=evidence,
-            runs=runs,
+            runs=tuple(map(_recorded, outcomes.values())),
         )
 
     def _options_at_load(
-        self, setup: Scenario, outcomes: Mapping[str, ScenarioRun]
-    ) -> ToolOptions | None:
+        self, setup: model.Scenario, outcomes: Mapping[str, model.ScenarioRun]
+    ) -> model.ToolOptions | None:
         """Options for the tool; None if they depend on a missing measurement."""
         ask = self._options(setup)
         if not setup.share_of:
@@ -439,16 +397,11 @@ class _Calibration:
         capacity = earlier.figures.get("oracle.rate_rps") if earlier else None
         return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
 
-    def _options(self, setup: Scenario) -> ToolOptions:
-        """Required options, and optional ones that the tool supports."""
-        able = {
-            k: v
-            for k, v in setup.wish.items()
-            if not self._tool.unsupported_reason(setup.ask | {k: v})
-        }
-        return setup.ask | able
+    def _options(self, setup: model.Scenario) -> model.ToolOptions:
+        ask, lacks = setup.ask, self._tool.unsupported_reason
+        return ask | {k: v for k, v in setup.wish.items() if not lacks(ask | {k: v})}
 
-    def _outcome(self, setup: Scenario, ask: ToolOptions) -> ScenarioRun:
+    def _outcome(self, setup: model.Scenario, ask: model.ToolOptions) -> model.ScenarioRun:
         key = _key(setup, ask)
         if key not in self._known:
             self._interruption.check()
@@ -459,17 +412,19 @@ class _Calibration:
         return updated(self._known[key], setup=setup.name)
 
 
-def _key(setup: Scenario, ask: ToolOptions) -> bytes:
+def _key(setup: model.Scenario, ask: model.ToolOptions) -> bytes:
     """A key that is equal for scenarios that differ only in their names."""
     parts = (setup.oracle, ask, setup.share_of and setup.share, setup.closed, setup.disturb)
     return msgspec.json.encode(parts, order="sorted")
 
 
-def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
-    return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
+def _untestable(check: model.CalibrationCheck, sentence: str) -> model.Score:
+    return model.Score(
+        check=check.id, title=check.title, grade=model.Grade.NOT_HERE, sentence=sentence
+    )
 
 
-def _recorded(run: ScenarioRun) -> ScenarioRun:
+def _recorded(run: model.ScenarioRun) -> model.ScenarioRun:
     """A run without the middle of its report, which has histograms."""
     report = run.report
     if len(report) > 2 * REPORT_CHARACTERS:

@@ -16,27 +16,17 @@ from jissoku.inference.profile import difference, summarise
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig, noise_floors, with_control
 from jissoku.measure.counting import count_arms
+from jissoku.measure.host import build_paths
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.selection import build_paths, workload
+from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import CoreAssignment, Method, Mode
-from jissoku.model.profile import ProfileDifference
+from jissoku.model import CoreAssignment, Method, Mode, updated
 from jissoku.model.summary import BoundResult, BoundStatus
-from jissoku.model.updated import updated
 from jissoku.records.run_folder import check_writable, trials_sha256
 from jissoku.report.bounds import FORMATS, Causes, bound_sentence, causes, comment
 from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
-from jissoku.targets.command import (
-    build_words,
-    check_release,
-    checkout,
-    from_release,
-    is_release,
-    resolve,
-    run_build,
-)
 
 GOOD, CANDIDATE = "good", "candidate"
 
@@ -123,7 +113,11 @@ def find_causes(
     arm, against = (one.arm.name for one in pair)
     listener.note(f"Counting system calls of {arm} and {against}.")
     readings = count_arms(pair, config.workload, config.cores, f"{config.seed}/causes")
-    return causes(arm, against, readings, _profiles(config, against, arm))
+    known = {profile.target: profile for profile in records.read_profiles(config.folder)}
+    functions = None
+    if arm in known and against in known:
+        functions = difference(summarise(known[against]), summarise(known[arm]))
+    return causes(arm, against, readings, functions)
 
 
 def _pair(one: BoundResult, config: CompareConfig) -> tuple[PreparedArm, PreparedArm] | None:
@@ -140,22 +134,11 @@ def _pair(one: BoundResult, config: CompareConfig) -> tuple[PreparedArm, Prepare
     return more, less
 
 
-def _profiles(config: CompareConfig, first: str, second: str) -> ProfileDifference | None:
-    known = {profile.target: profile for profile in records.read_profiles(config.folder)}
-    if first not in known or second not in known:
-        return None
-    return difference(summarise(known[first]), summarise(known[second]))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitQuestion:
-    """The measurement of every commit.
+    """How every commit, the oldest first, is compared with the good one, a run for each.
 
-    Attributes:
-        request: The searched property is a bound of the arms `good` and `candidate`.
-        good: The commit that candidates are compared with.
-        commits: Those that are searched, the oldest first.
-        folder: Has a run for each measurement.
+    The searched property is a bound of the arms `good` and `candidate`.
     """
 
     request: BisectionRequest
@@ -168,7 +151,6 @@ class CommitQuestion:
 
     @property
     def steps_max(self) -> int:
-        """How many commits are measured, if each is decided."""
         return 1 + (len(self.commits) - 1).bit_length()
 
     @property
@@ -218,7 +200,10 @@ class CommitSearch:
         asked = self._question
         request = updated(asked.request, fail_if=self.bound)
         self._listener.note(f"Building {commit[:12]}.")
-        with checkout(asked.good, request.build) as good, checkout(commit, request.build) as other:
+        with (
+            command.checkout(asked.good, request.build) as good,
+            command.checkout(commit, request.build) as other,
+        ):
             places = {GOOD: good, CANDIDATE: other}
             arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
             arms_prepared, control = with_control(arms)
@@ -261,23 +246,21 @@ def _arm(text: str, folder: Path) -> PreparedArm:
 
 
 def commit_plan(bound: str, attempt: int, seconds: float) -> SamplingPlan:
-    """Few blocks in the first attempt, and more in the next one."""
-    plan = updated(
-        deciding(SAMPLING_PLANS[Mode.QUICK]), blocks_max=BLOCKS_LONG if attempt else BLOCKS
-    )
+    blocks = BLOCKS_LONG if attempt else BLOCKS
+    plan = updated(deciding(SAMPLING_PLANS[Mode.QUICK]), blocks_max=blocks)
     plan = anytime(plan, seconds=seconds)
     return updated(plan, closed_loop_blocks=plan.blocks_max) if needs_closed_loop([bound]) else plan
 
 
 def check_ref(given: str) -> None:
     """Refuses a baseline that is neither a release nor a commit, before anything is built."""
-    if is_release(given):
-        check_release(given)
+    if command.is_release(given):
+        command.check_release(given)
         return
     if given.startswith(PATH_BEGINS):
         raise InputError(_no_run(given))
     try:
-        resolve(given)
+        command.resolve(given)
     except InputError as error:
         # A branch may have a slash in its name, too.
         if "/" in given or Path(given).is_dir():
@@ -289,7 +272,7 @@ def check_commands(commands: Sequence[str], build: str) -> None:
     """Refuses commands that cannot be measured with a baseline, before anything is built."""
     _head(commands)
     command.read_command(*commands)
-    build_words(build)
+    command.build_words(build)
 
 
 def _no_run(folder: str) -> str:
@@ -303,31 +286,26 @@ def baseline(
 ) -> Iterator[PreparedArm]:
     """Builds the working directory, and prepares the arm `base`: its command with another version.
 
-    Args:
-        given: A release (a wheel's path, or `PACKAGE==VERSION`), which is installed, or a git ref,
-            which is built in a folder of its own.
-        commands: The values of `--cmd`: one `NAME=COMMAND`.
-        build: Builds either; empty: nothing is built.
-        listener: Receives a note about each step.
+    `given` is a release (a wheel's path, or `PACKAGE==VERSION`), which is installed, or a git
+    ref, which is built in a folder of its own; an empty `build` builds nothing.
     """
     name, words = _head(commands)
     if build:
         listener.note(f"Building {name}: {build}.")
-        run_build(build, command.HERE)
-    if is_release(given):
+        command.run_build(build, command.HERE)
+    if command.is_release(given):
         listener.note(f"Installing {BASE}: {Path(given).name}.")
-        prepared = from_release(f"{BASE}={words}", given, build_paths())
+        prepared = command.from_release(f"{BASE}={words}", given, build_paths())
         yield PreparedArm(prepared.arm(), prepared)
         return
     listener.note(f"Building {BASE} from {given}.")
-    with checkout(given, build) as found:
+    with command.checkout(given, build) as found:
         arm = _arm(f"{BASE}={words}", found.folder)
         listener.note(f"{BASE} is {found.commit[:12]}.")
         yield arm
 
 
 def _head(commands: Sequence[str]) -> tuple[str, str]:
-    """Name and command of the working directory's arm."""
     if len(commands) != 1:
         raise InputError("--baseline needs one command: --cmd 'head=./server --port {port}'")
     name, _, words = commands[0].partition("=")

@@ -4,10 +4,9 @@ import http.client
 import math
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic_ns
-from typing import Self
 
 from jissoku.errors import JissokuError
 from jissoku.model import Workload
@@ -28,11 +27,7 @@ RESETS = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class ProbeError(JissokuError):
-    """A probe failed; the message gives the reason.
-
-    Attributes:
-        remedy: How to enable it.
-    """
+    """A probe failed; `remedy` is how to enable it."""
 
     def __init__(self, message: str, *, result: str = "") -> None:
         super().__init__(message)
@@ -41,12 +36,7 @@ class ProbeError(JissokuError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTarget:
-    """How to reach a target, and the request to send.
-
-    Attributes:
-        connect: Opens a connection, with a timeout in seconds.
-        request: All bytes of it.
-    """
+    """The bytes of a request, and what opens a connection, with a timeout in seconds."""
 
     connect: Callable[[float], socket.socket]
     request: bytes
@@ -67,24 +57,7 @@ class RequestTarget:
         return replace(self, request=line + end + ACCEPTS + end + rest)
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseInfo:
-    """When an answer was complete, its size, and whether it was the connection's last."""
-
-    latency_ns: int
-    size: int
-    is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedData:
-    """TCP counters of one answer; zero if the kernel does not provide them."""
-
-    segments: int = 0
-    size: int = 0
-
-
-class Client:
+class Client(AbstractContextManager["Client"]):
     """One connection at a time; a new one is opened after the target closed the previous one.
 
     `fields` are those of the last answer.
@@ -96,9 +69,6 @@ class Client:
         self.socket: socket.socket | None = None
         self.opened = 0
         self.fields = http.client.HTTPMessage()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -139,20 +109,19 @@ class Client:
             self.close()
         return size, is_last
 
-    def request(self) -> ResponseInfo:
-        """Sends the request and waits for the answer.
+    def request(self) -> tuple[int, bool]:
+        """Sends the request; returns the latency in ns, and whether the answer is the last one.
 
-        Raises:
-            OSError: The connection failed.
-            http.client.HTTPException: The received bytes are not an answer.
+        Raises OSError if the connection fails, http.client.HTTPException if that is no
+        answer.
         """
         self.open()
         started = monotonic_ns()
         self.send()
-        size, is_last = self.receive()
-        return ResponseInfo(monotonic_ns() - started, size, is_last)
+        _, is_last = self.receive()
+        return monotonic_ns() - started, is_last
 
-    def request_again(self) -> ResponseInfo:
+    def request_again(self) -> tuple[int, bool]:
         """The same, repeated on a new connection if the target closed this one silently."""
         try:
             return self.request()
@@ -160,8 +129,8 @@ class Client:
             self.close()
             return self.request()
 
-    def request_counted(self) -> ReceivedData:
-        """As `request_again`; returns the TCP counters of the answer, without its latency."""
+    def request_counted(self) -> tuple[int, int]:
+        """As `request_again`; segments and bytes of the answer, 0 if the kernel counts none."""
         was_open = self.socket is not None
         try:
             return self._counted()
@@ -171,7 +140,7 @@ class Client:
             self.close()
             return self._counted()
 
-    def _counted(self) -> ReceivedData:
+    def _counted(self) -> tuple[int, int]:
         connection = self.open()
         before = tcp_info(connection)
         connection.sendall(self._asking.request)
@@ -180,15 +149,12 @@ class Client:
             self.receive()
             after = tcp_info(kept)
         if before is None or after is None:
-            return ReceivedData()
-        return ReceivedData(
-            segments=after.data_segments_received - before.data_segments_received,
-            size=after.bytes_received - before.bytes_received,
-        )
+            return 0, 0
+        segments = after.data_segments_received - before.data_segments_received
+        return segments, after.bytes_received - before.bytes_received
 
 
 def answer_fields(asking: RequestTarget) -> http.client.HTTPMessage:
-    """The fields of one answer."""
     with Client(asking) as client:
         client.request_again()
         return client.fields

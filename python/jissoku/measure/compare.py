@@ -7,7 +7,6 @@ and last the cross-checks.
 
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +26,7 @@ from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
 from jissoku.measure.trial import OutOfTime, Servers, TrialRunner
-from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, TrialKind
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, Trial, TrialKind
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
@@ -63,8 +62,6 @@ COST_KINDS = {
 
 class AnytimeRun(ComparisonRun):
     def run(self) -> None:
-        self._started = time.monotonic()
-        self.runner.seconds_left = self._seconds_left
         # It takes a second, while the first targets start.
         Thread(target=inference.compute_looks, args=(self.plan.horizon,), daemon=True).start()
         self._took_s: dict[TrialKind, float] = {}
@@ -100,7 +97,6 @@ class AnytimeRun(ComparisonRun):
         return 0
 
     def _first_start(self) -> bool:
-        """Starts all arms, chooses the loads, and measures the first block; whether that worked."""
         (kind, (names,)), *_ = [*self.groups(0)] or [(TrialKind.TIME_SLICED, [()])]
         order = random.Random(f"{self.config.seed}/block/0")
         arms = list(names)
@@ -125,7 +121,6 @@ class AnytimeRun(ComparisonRun):
         return bool(self.header.loads)
 
     def _say_limits(self, servers: Servers) -> None:
-        """Says at once what the first warm-ups show of the servers' own limits."""
         seen = [updated(t, failed_checks=trial_checks(t)) for t in servers.warmups.values()]
         for found in server_limits(seen, inference.ranked_arms(self.header)):
             self.progress.note(f"{found.arm} {found.text}. To do: {found.remedy}.")
@@ -145,11 +140,10 @@ class AnytimeRun(ComparisonRun):
         while loads := self._loads_left(index):
             kinds = self._cost_kinds(index, loads)
             steps = list(schedule.block(index, loads, kinds, seed=self.config.seed))
-            began = time.monotonic()
-            until = self._costs_until(index)
+            began_s, until = self.elapsed_s(), self._costs_until(index)
             done = sum(self._timed(step, until) for step in steps)
             if len(loads) == 1:
-                self._block_s = time.monotonic() - began
+                self._block_s = self.elapsed_s() - began_s
             if done == 0 or done < len(steps):
                 break
             index += 1
@@ -198,13 +192,12 @@ class AnytimeRun(ComparisonRun):
         found = []
         for load in self.header.loads:
             blocks = self._blocks(load)
-            arms = {
-                name for arm, against, at in still_open if at == load for name in (arm, against)
-            }
+            here = [one for one in still_open if one[2] == load]
+            arms = {name for arm, against, _ in here for name in (arm, against)}
             if not arms or blocks >= self.plan.horizon:
                 self._goals[load] = blocks
                 continue
-            lacking = [self._lacking.get(one, FIRST_BLOCKS) for one in still_open if one[2] == load]
+            lacking = [self._lacking.get(one, FIRST_BLOCKS) for one in here]
             self._goals[load] = min(self.plan.horizon, blocks + max(lacking))
             extra = {self.config.floor, self.config.aa_control}
             self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
@@ -215,11 +208,10 @@ class AnytimeRun(ComparisonRun):
         return found
 
     def _has_time_for(self, loads: Sequence[Load]) -> bool:
-        """Whether other loads than the main one can have their first verdicts in a limited time."""
         others = [load for load in loads if self._blocks(load) < FIRST_BLOCKS]
         if not self.plan.seconds or not others:
             return True
-        left_s = COSTS_UNTIL * self.plan.seconds - (time.monotonic() - self._started)
+        left_s = COSTS_UNTIL * self.plan.seconds - self.elapsed_s()
         return has_time_for(len(loads), min(map(self._blocks, others)), self._block_s, left_s)
 
     def _blocks(self, load: Load) -> int:
@@ -236,10 +228,7 @@ class AnytimeRun(ComparisonRun):
         )
 
     def _open(self) -> list[Question]:
-        """The pairs and loads that the run still has to measure.
-
-        Two builds of one program that have bounds are measured for these alone.
-        """
+        """What still has to be measured: of two builds of one program with bounds only these."""
         self._lacking = {}
         bounds = self._undecided_bounds() if self.config.bounds else []
         if self.config.bounds and self.config.one_load:
@@ -311,7 +300,6 @@ class AnytimeRun(ComparisonRun):
                     yield arm, against, load
 
     def _report(self) -> None:
-        """Shows what is newly decided about the baseline, and how much is."""
         found = self._verdicts()
         if self._blocks(self._main_load()) == FIRST_BLOCKS and not self._has_table:
             self._has_table = True
@@ -331,7 +319,6 @@ class AnytimeRun(ComparisonRun):
         self.progress.values(self.header, self.trials)
 
     def _show_first_table(self, found: Mapping[Question, Comparison]) -> None:
-        """What three blocks at one load say of each arm against the baseline, proven or not."""
         main, baseline = self._main_load(), self.header.baseline
         ratios = [
             f"{arm} {one.ratio.text}"
@@ -345,7 +332,6 @@ class AnytimeRun(ComparisonRun):
             )
 
     def _measure_capacities(self) -> None:
-        """Searches of each arm, and its closed loop on the same start."""
         plan = self.plan
         searches = plan.capacity_blocks if self.config.objective is not None else 0
         if self._repeats_closed_loop:
@@ -373,7 +359,6 @@ class AnytimeRun(ComparisonRun):
         return set(self.config.names) - wanted
 
     def _check(self) -> None:
-        """Cross-checks by another slice length and of each arm alone."""
         plan, loads = self.plan, self.header.loads
         if inference.neighbours(self.trials).condition is not Condition.QUIET:
             self.progress.note(
@@ -398,15 +383,15 @@ class AnytimeRun(ComparisonRun):
 
     def _timed(self, step: PlannedStart, until: float) -> bool:
         """Runs a step if a limited time lasts for one more of its kind; whether it ran."""
-        kind, began = step.planned.kind, time.monotonic()
-        ends = began - self._started + self._took_s.get(kind, SEARCH_S)
-        if self._is_limited and ends > until * self.plan.seconds:
+        kind, began_s = step.planned.kind, self.elapsed_s()
+        ends_s = began_s + self._took_s.get(kind, SEARCH_S)
+        if self._is_limited and ends_s > until * self.plan.seconds:
             return False
         try:
             self.run_step(step)
         except OutOfTime:
             return False
-        self._took_s[kind] = time.monotonic() - began
+        self._took_s[kind] = self.elapsed_s() - began_s
         return True
 
     @property
@@ -414,11 +399,10 @@ class AnytimeRun(ComparisonRun):
         """Whether a limited time ends what runs; the first good trial may take all of it."""
         return self.plan.seconds > 0 and any(trial.failure is None for trial in self.trials)
 
-    def _seconds_left(self) -> float:
+    def seconds_left(self) -> float:
         """Of a limited time; the first look at each knob of a tuning takes any."""
-        if not self._is_limited or self.config.aim is not None:
-            return math.inf
-        return self.plan.seconds - (time.monotonic() - self._started)
+        is_any = not self._is_limited or self.config.aim is not None
+        return math.inf if is_any else super().seconds_left()
 
     def trials_left(self) -> Mapping[TrialKind, int]:
         """Trials that follow if undecided pairs take as many blocks as they say."""
@@ -450,18 +434,19 @@ class AnytimeRun(ComparisonRun):
 def has_time_for(loads: int, blocks: int, block_s: float, left_s: float) -> bool:
     """Whether the time left is enough for the first verdicts at some loads.
 
-    Args:
-        loads: How many of them.
-        blocks: Blocks that the further ones have already.
-        block_s: Duration of a block at one load, in seconds.
-        left_s: The time left, in seconds.
+    The further ones have some blocks already; `block_s` is the duration of one at one load.
     """
     each_s = block_s * (1 + FURTHER_LOAD * (loads - 1))
     return (FIRST_BLOCKS - blocks) * each_s <= left_s
 
 
-def compare(config: CompareConfig, listener: ProgressListener) -> bool:
-    """Runs a campaign, with its records in the configured folder; False if it was interrupted."""
+def compare(
+    config: CompareConfig, listener: ProgressListener, seen: list[Trial] | None = None
+) -> bool:
+    """Runs a campaign, with its records in the configured folder; False if it was interrupted.
+
+    `seen` receives its trials, with the paths of this machine that records leave out.
+    """
     run = run_header(config)
     with (
         Interruption() as interruption,
@@ -469,11 +454,11 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
         RunWriter(config.folder, run) as store,
         EventWriter(config.folder) as events,
     ):
-        benchmark = TrialRunner(
-            config.arms_prepared, config.cores, interruption, note=listener.note
+        runner = TrialRunner(
+            config.arms_prepared, config.cores, interruption, note=listener.note, host=config.host
         )
         order = AnytimeRun if config.plan.horizon else ComparisonRun
-        campaign = order(config, run, benchmark, store, RecordedProgress(listener, events))
+        campaign = order(config, run, runner, store, RecordedProgress(listener, events))
         try:
             campaign.run()
         except OutOfTime:
@@ -482,4 +467,7 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
             blocks = len({trial.block for trial in campaign.trials})
             store.stop_early(f"it was interrupted in block {blocks}")
             return False
+        finally:
+            if seen is not None:
+                seen += campaign.trials
     return True

@@ -5,36 +5,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku import inference
+from jissoku import inference, model
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
 from jissoku.errors import InputError
 from jissoku.inference.bounds import needs_closed_loop
+from jissoku.measure.host import LocalHost, ServerHost
 from jissoku.measure.machine import boot, machine, machine_label, now_utc
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig
-from jissoku.measure.selection import FLOOR, PreparedSelection, folder_for, recorded, seed, workload
-from jissoku.measure.trial import LatencyObjective, PreparedArm
-from jissoku.model import (
-    FULL_LOAD,
-    Arm,
-    CoreAssignment,
-    EvidenceSource,
-    Load,
-    LoadLevel,
-    Match,
-    Method,
-    Metric,
-    Mode,
-    Run,
-    UnavailableTarget,
-    Verdict,
-    Workload,
+from jissoku.measure.selection import (
+    FLOOR,
+    PreparedSelection,
+    check_server_host,
+    folder_for,
+    recorded,
+    seed,
+    workload,
 )
+from jissoku.measure.trial import LatencyObjective, PreparedArm
 from jissoku.model.updated import updated
 from jissoku.records import files
 from jissoku.request import AnyRequest, ComparisonRequest
 from jissoku.system.address import listener_pid
-from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache
 
 # Window of each target's profile: some thousand samples at a tenth of a core.
@@ -43,22 +35,18 @@ PROFILE_NS = 20_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """What every run is configured by that is recorded.
+    """What every run is configured by that is recorded: the baseline's arm first.
 
-    Attributes:
-        arms_prepared: The baseline first.
-        aa_control: Name of a second copy of the baseline: the A/A control.
-        request: What was asked; None: by a command that does not record it.
-        experiment: The experiment that the run is a workload of.
-        bounds: The bounds that the run has to decide.
+    `aa_control` is the name of a second copy of the baseline, `experiment` that whose workload
+    the run is; `bounds` are those that it has to decide.
     """
 
     arms_prepared: tuple[PreparedArm, ...]
-    unavailable: tuple[UnavailableTarget, ...] = ()
-    workload: Workload
-    mode: Mode
+    unavailable: tuple[model.UnavailableTarget, ...] = ()
+    workload: model.Workload
+    mode: model.Mode
     seed: int
-    cores: CoreAssignment
+    cores: model.CoreAssignment
     folder: Path
     version: str
     aa_control: str = ""
@@ -70,17 +58,15 @@ class RunConfig:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the arms, in order, without the A/A control."""
         names = (arm.arm.name for arm in self.arms_prepared)
         return tuple(name for name in names if name != self.aa_control)
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
+    def arms(self) -> tuple[model.Arm, ...]:
         return tuple(arm.arm for arm in self.arms_prepared)
 
-    def header(self, blocks: int, floor: str = "") -> Run:
-        """The header of the record of a run with at most this many blocks."""
-        return Run(
+    def header(self, blocks: int, floor: str = "") -> model.Run:
+        return model.Run(
             jissoku=self.version,
             started_utc=now_utc(),
             seed=self.seed,
@@ -121,6 +107,7 @@ class CompareConfig(RunConfig):
         noise_floors: Noise floors of this machine by method, from `jissoku self-test`.
         aim: The direction of the effects that a tuning looks for. A pair is measured until
             it is decided, or until an effect that matters in this direction is excluded.
+        host: Where the targets run.
         metric: What decides when a pair is measured enough: CPU time per request, or of a closed
             loop the time per answer.
     """
@@ -129,13 +116,14 @@ class CompareConfig(RunConfig):
     floor: str = ""
     closed_loop: bool = False
     joint_trials: bool = True
-    method: Method | None = None
-    loads: tuple[Load, ...] = ()
+    method: model.Method | None = None
+    loads: tuple[model.Load, ...] = ()
     one_load: bool = False
     objective: LatencyObjective | None = None
-    noise_floors: Mapping[Method, float] = field(default_factory=dict)
-    aim: Verdict | None = None
-    metric: Metric = Metric.COST
+    noise_floors: Mapping[model.Method, float] = field(default_factory=dict)
+    aim: model.Verdict | None = None
+    metric: model.Metric = model.Metric.COST
+    host: ServerHost = field(default_factory=LocalHost)
 
     @property
     def is_closed(self) -> bool:
@@ -143,14 +131,14 @@ class CompareConfig(RunConfig):
         return self.closed_loop or self.workload.pipeline > 1
 
     @property
-    def given_loads(self) -> tuple[Load, ...] | None:
+    def given_loads(self) -> tuple[model.Load, ...] | None:
         """The loads, if they do not depend on a pilot run."""
         if self.loads:
             return self.loads
         if self.workload.rate_rps is not None:
-            return (Load(rate_rps=self.workload.rate_rps, level=LoadLevel.GIVEN),)
+            return (model.Load(rate_rps=self.workload.rate_rps, level=model.LoadLevel.GIVEN),)
         if self.is_closed or not self.joint_trials:
-            return (FULL_LOAD,)
+            return (model.FULL_LOAD,)
         return None
 
 
@@ -163,21 +151,20 @@ def external(config: CompareConfig) -> frozenset[str]:
     )
 
 
-def run_header(config: CompareConfig) -> Run:
-    """The header of its record; the loads may be known only after the pilot."""
+def run_header(config: CompareConfig) -> model.Run:
     method, reason = schedule.choose_method(
         config.arms, is_closed=config.is_closed, asked=config.method
     )
     if not config.joint_trials:
-        method, reason = Method.SINGLE, "the question is not about the cost of a request"
+        method, reason = model.Method.SINGLE, "the question is not about the cost of a request"
     return updated(
-        config.header(config.plan.blocks_max, config.floor),
+        config.host.describe(config.header(config.plan.blocks_max, config.floor)),
         method=method,
         method_reason=reason,
         loads=config.given_loads or (),
         slice_ns=config.plan.slice_ns,
         check_slice_ns=config.plan.check_slice_ns,
-        minimum_effect=inference.minimum_effect_of(EvidenceSource(method), config.mode),
+        minimum_effect=inference.minimum_effect_of(model.EvidenceSource(method), config.mode),
         objective=config.objective.text if config.objective else "",
         noise_floor=config.noise_floors.get(method),
         horizon=config.plan.horizon,
@@ -188,13 +175,11 @@ def noise_file() -> Path:
     return default_cache() / files.NOISE_FILE
 
 
-def noise_floors() -> dict[Method, float]:
-    """The noise floors of this machine, by method; empty before `jissoku self-test`."""
+def noise_floors() -> dict[model.Method, float]:
     return files.known_noise_floors(noise_file(), machine())
 
 
 def check_request(request: ComparisonRequest) -> None:
-    """Refuses options that exclude each other."""
     burst = "--closed-loop" if request.closed_loop else "--pipeline" if _is_burst(request) else ""
     early = "--for" if request.time_limit else "--precision" if request.precision else ""
     if early and request.blocks is not None:
@@ -214,11 +199,12 @@ def check_request(request: ComparisonRequest) -> None:
         "-m": request.method != "GET",
         "--pipeline": request.pipeline > 1,
         "--no-keepalive": not request.keepalive,
-        "--match": request.match != Match.BYTES,
+        "--match": request.match != model.Match.BYTES,
     }
     for name, is_given in not_of_websockets.items():
         if request.websocket and is_given:
             raise InputError(f"--websocket and {name} exclude each other")
+    check_server_host(request)
 
 
 def compare_config(
@@ -228,16 +214,24 @@ def compare_config(
     folder: Path | None,
     version: str,
     is_pair: bool,
+    host: ServerHost,
 ) -> CompareConfig:
     """The configuration of a campaign of prepared targets; `folder` None: a new one.
 
-    Two builds of one program are alike (`is_pair`): one load, and an A/A control.
+    Two builds of one program are alike (`is_pair`): one load, and an A/A control. `host` is where
+    the targets run.
     """
     mode = _mode(request)
     compared = [one.arm.name for one in field.arms if one.arm.name != FLOOR]
-    has_control = mode is Mode.STANDARD or is_pair
+    has_control = mode is model.Mode.STANDARD or is_pair
     arms, control = with_control(field.arms) if has_control else (field.arms, "")
-    method = Method(request.pairing) if request.pairing else Method.PAIRED if is_pair else None
+    method = (
+        model.Method(request.pairing)
+        if request.pairing
+        else model.Method.PAIRED
+        if is_pair
+        else None
+    )
     config = CompareConfig(
         request=request,
         arms_prepared=arms,
@@ -248,10 +242,11 @@ def compare_config(
         mode=mode,
         plan=sampling_plan(request, is_pair=is_pair),
         seed=seed(request.seed),
-        cores=core_assignment(request.server_cores, request.generator_cores),
+        cores=host.assign_cores(request.server_cores, request.generator_cores),
         folder=folder or folder_for(*compared),
         version=version,
-        noise_floors=noise_floors(),
+        noise_floors=noise_floors() if host.is_local else {},
+        host=host,
         closed_loop=request.closed_loop,
         method=method,
         one_load=is_pair,
@@ -265,17 +260,14 @@ def compare_config(
 
 
 def with_control(arms: Sequence[PreparedArm]) -> tuple[tuple[PreparedArm, ...], str]:
-    """The arms and a second copy of the first one, and its name."""
     first = arms[0]
     name = f"{first.arm.name} again"
     return (*arms, PreparedArm(first.prepared.arm(name), first.prepared)), name
 
 
 def profiled_pair(config: CompareConfig) -> ProfileConfig:
-    """Profiles of two targets, each alone, at the comparison's rate if it has one."""
-    arms = tuple(
-        arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
-    )
+    left_out = {FLOOR, config.aa_control}
+    arms = tuple(arm for arm in config.arms_prepared if arm.arm.name not in left_out)
     if len(arms) != TARGETS_MAX:
         raise InputError("--profile explains the difference of two targets: name two")
     return ProfileConfig(
@@ -286,11 +278,11 @@ def profiled_pair(config: CompareConfig) -> ProfileConfig:
         seed=config.seed,
         folder=config.folder,
         version=config.version,
+        host=config.host,
     )
 
 
 def sampling_plan(request: ComparisonRequest, *, is_pair: bool) -> SamplingPlan:
-    """How many blocks of which trials are measured; `is_pair` as of `compare_config`."""
     plan, blocks = SAMPLING_PLANS[_mode(request)], request.blocks
     if request.check_blocks is not None:
         checks = request.check_blocks
@@ -310,9 +302,8 @@ def sampling_plan(request: ComparisonRequest, *, is_pair: bool) -> SamplingPlan:
 
 
 def _is_burst(request: ComparisonRequest) -> bool:
-    """Whether requests are not evenly spaced."""
     return request.closed_loop or request.pipeline > 1
 
 
-def _mode(request: ComparisonRequest) -> Mode:
-    return Mode.QUICK if request.quick else Mode.STANDARD
+def _mode(request: ComparisonRequest) -> model.Mode:
+    return model.Mode.QUICK if request.quick else model.Mode.STANDARD

@@ -5,54 +5,31 @@ trials of similar arms), and in some blocks each arm alone at each load, in the 
 a search for its capacity.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from jissoku import inference
+from jissoku import inference, model
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import WINDOW_REQUESTS, SamplingPlan
-from jissoku.design.schedule import (
-    FIRST_OF_CLOSED_LOOP,
-    PlannedMeasurement,
-    PlannedStart,
-    PlannedTrial,
-    first_rate,
-)
+from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.measure import trial as trials
 from jissoku.measure.comparison import CompareConfig, external
+from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.trial import (
-    FAILURES_MAX,
-    RERUNS_MAX,
-    Servers,
-    TrialLoop,
-    TrialRunner,
-    TrialTiming,
-    started_servers,
-)
-from jissoku.model import (
-    FULL_LOAD,
-    SINGLE_RATE_FACTOR,
-    Comparison,
-    Load,
-    LoadLevel,
-    Method,
-    Run,
-    Trial,
-    TrialKind,
-)
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model import plural, updated
 from jissoku.records import RunWriter
 
 # Arms that are measured together, by the kind of their trials.
-Groups = dict[TrialKind, Sequence[tuple[str, ...]]]
+Groups = dict[model.TrialKind, Sequence[tuple[str, ...]]]
 
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
 
-GRID_LEVELS = (LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY)
+GRID_LEVELS = (model.LoadLevel.LIGHT, model.LoadLevel.MEDIUM, model.LoadLevel.HEAVY)
 
 # An arm without a valid trial among this many has none to come.
 WRONG_MAX = 3
@@ -71,7 +48,7 @@ PILOT_BLOCK = 0
 
 
 def repeated_checks(
-    run: Run, plan: SamplingPlan, found: Sequence[Comparison], first: int
+    run: model.Run, plan: SamplingPlan, found: Sequence[model.Comparison], first: int
 ) -> list[PlannedStart]:
     """The starts of further blocks of every cross-check, from index `first` on.
 
@@ -83,20 +60,21 @@ def repeated_checks(
     arms = tuple(arm.name for arm in run.arms if arm.name in names)
     loads = tuple(load for load in run.loads if any(one.load == load for one in found))
     kinds: Groups = {
-        TrialKind.TIME_SLICED: [arms],
-        TrialKind.FIXED_RATE: [(name,) for name in arms],
+        model.TrialKind.TIME_SLICED: [arms],
+        model.TrialKind.FIXED_RATE: [(name,) for name in arms],
     }
-    only_checks = run.method is Method.TIME_SLICED
+    only_checks = run.method is model.Method.TIME_SLICED
     blocks = range(first, first + plan.repeated_check_blocks) if arms and loads else ()
     return [
-        updated(start, only_checks=only_checks and start.planned.kind is TrialKind.TIME_SLICED)
+        updated(
+            start, only_checks=only_checks and start.planned.kind is model.TrialKind.TIME_SLICED
+        )
         for index in blocks
         for start in schedule.block(index, loads, kinds, seed=run.seed)
     ]
 
 
 def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
-    """What is measured at the loads of a start, in their order."""
     for load in start.loads:
         if not start.only_checks:
             yield PlannedMeasurement(kind=start.planned.kind, load=load)
@@ -104,22 +82,17 @@ def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
             yield PlannedMeasurement(kind=start.planned.kind, load=load, is_check=True)
 
 
+@dataclass(eq=False)
 class ComparisonRun:
-    """The state of one campaign: the remaining arms, and the recorded trials."""
+    config: CompareConfig
+    header: model.Run
+    runner: trials.TrialRunner
+    writer: RunWriter
+    progress: ProgressListener
 
-    def __init__(
-        self,
-        config: CompareConfig,
-        run: Run,
-        runner: TrialRunner,
-        writer: RunWriter,
-        listener: ProgressListener,
-    ) -> None:
-        self.config = config
-        self.header = run
-        self.runner = runner
-        self.writer = writer
-        self.progress = listener
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self.runner.seconds_left = self.seconds_left
         self.failures: Counter[str] = Counter()
         # Arms that take time from others in slices; they are compared by trials of each arm alone.
         self.busy: set[str] = set()
@@ -127,24 +100,24 @@ class ComparisonRun:
         self.starts = 0
         # The pilot is the closed loop of the first block.
         self.first_closed_loop = 1
-        window_s = (config.plan.warmup_ns + config.plan.window_ns) / 1e9
-        self.loop = TrialLoop(writer, listener, window_s, config.plan.seconds)
+        plan = self.config.plan
+        window_s = (plan.warmup_ns + plan.window_ns) / 1e9
+        self.loop = trials.TrialLoop(self.writer, self.progress, window_s, plan.seconds)
         self.trials = self.loop.trials
         # What is planned: of the start that is measured, of its block, and of the run.
         self.parts: list[PlannedMeasurement] = []
         self.steps: list[PlannedStart] = []
-        self.blocks_left = range(config.plan.blocks_max)
-        self.external = external(config)
+        self.blocks_left = range(plan.blocks_max)
+        self.external = external(self.config)
         # With looks after every block: the arms that a load still needs.
-        self.wanted: dict[Load, frozenset[str]] = {}
+        self.wanted: dict[model.Load, frozenset[str]] = {}
 
     @property
     def is_sliced(self) -> bool:
-        return self.header.method is Method.TIME_SLICED
+        return self.header.method is model.Method.TIME_SLICED
 
     @property
     def alone(self) -> list[tuple[str, ...]]:
-        """Each arm without others."""
         return [(name,) for name in self.config.names]
 
     @property
@@ -152,10 +125,14 @@ class ComparisonRun:
         """How much is measured; an arm that is busy changes it."""
         return self.config.plan
 
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def seconds_left(self) -> float:
+        """Of a limited time, after which no load may end."""
+        return self.plan.seconds - self.elapsed_s() if self.plan.seconds else math.inf
+
     def run(self) -> None:
-        if self.plan.seconds:
-            ends = time.monotonic() + self.plan.seconds
-            self.runner.seconds_left = lambda: ends - time.monotonic()
         self.pilot()
         for index in range(self.plan.blocks_max):
             self.blocks_left = range(index + 1, self.plan.blocks_max)
@@ -163,16 +140,15 @@ class ComparisonRun:
         self.repeat_checks(self.plan.blocks_max)
 
     def pilot(self) -> None:
-        """Measures each arm in the closed loop: its loads, and the first block of that kind."""
         config = self.config
         loads = config.given_loads
         if self.plan.closed_loop_blocks > 0 or loads is None:
-            kinds: Groups = {TrialKind.CLOSED_LOOP: self.alone}
+            kinds: Groups = {model.TrialKind.CLOSED_LOOP: self.alone}
             self.run_steps(schedule.block(PILOT_BLOCK, (), kinds, seed=config.seed))
             self.add_capacities(schedule.capacities_of(self.trials))
         self.set_loads(loads)
 
-    def set_loads(self, loads: tuple[Load, ...] | None) -> None:
+    def set_loads(self, loads: tuple[model.Load, ...] | None) -> None:
         """Writes the loads into the header; None: those of the grid that enough arms reach."""
         config = self.config
         if loads is None:
@@ -190,7 +166,7 @@ class ComparisonRun:
         self.header = self.writer.update(updated(self.header, loads=loads))
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
-        heaviest = loads[-1].level if loads and not config.one_load else LoadLevel.HEAVY
+        heaviest = loads[-1].level if loads and not config.one_load else model.LoadLevel.HEAVY
         if heaviest in GRID_LEVELS[:-1]:
             missing = " and no ".join(GRID_LEVELS[GRID_LEVELS.index(heaviest) + 1 :])
             self.progress.note(
@@ -200,10 +176,10 @@ class ComparisonRun:
             if left_out := self._left_out(load):
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
 
-    def _left_out(self, load: Load) -> set[str]:
+    def _left_out(self, load: model.Load) -> set[str]:
         return {*self.config.names} - {*self.arms_reaching(load)}
 
-    def is_common(self, load: Load) -> bool:
+    def is_common(self, load: model.Load) -> bool:
         """Whether every arm reaches a load, of those that are compared."""
         return {*inference.ranked_arms(self.header)} <= {*self.arms_reaching(load)}
 
@@ -236,35 +212,33 @@ class ComparisonRun:
             )
         self.run_steps(starts)
 
-    def _block(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
+    def _block(self, index: int, loads: Sequence[model.Load]) -> Iterator[PlannedStart]:
         plan, alone = self.plan, self.alone
         kinds: Groups = dict(self.groups(index))
         if index < plan.fixed_rate_blocks and any(load.rate_rps for load in loads):
-            kinds[TrialKind.FIXED_RATE] = alone
+            kinds[model.TrialKind.FIXED_RATE] = alone
         if index < plan.capacity_blocks and self.config.objective is not None:
-            kinds[TrialKind.CAPACITY] = [arm for arm in alone if arm[0] != self.config.floor]
+            kinds[model.TrialKind.CAPACITY] = [arm for arm in alone if arm[0] != self.config.floor]
         elif self._has_closed_loop(index):
-            kinds[TrialKind.CLOSED_LOOP] = alone
+            kinds[model.TrialKind.CLOSED_LOOP] = alone
         checks = self.is_sliced and index < plan.cross_check_blocks
         return schedule.block(index, loads, kinds, seed=self.config.seed, checks=checks)
 
     def _has_closed_loop(self, index: int) -> bool:
-        """Whether arms are measured in the closed loop; the pilot was the first block's."""
         return self.first_closed_loop <= index < self.plan.closed_loop_blocks
 
-    def groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
-        """Groups of arms measured together in this block, without unobservable arms."""
+    def groups(self, index: int) -> Iterator[tuple[model.TrialKind, Sequence[tuple[str, ...]]]]:
         names = [arm.name for arm in self.config.arms if arm.name not in self.external]
         if not self.config.joint_trials or len(names) < 2:
             return
         if self.is_sliced:
-            yield TrialKind.TIME_SLICED, [tuple(names)]
-        elif self.header.method is Method.PAIRED:
+            yield model.TrialKind.TIME_SLICED, [tuple(names)]
+        elif self.header.method is model.Method.PAIRED:
             named = [name for name in names if name != self.config.aa_control]
             control = self.config.aa_control if self.plan.has_control(index) else ""
-            yield TrialKind.PAIRED, schedule.baseline_first(named, control)
+            yield model.TrialKind.PAIRED, schedule.baseline_first(named, control)
             if index < self.plan.cross_check_blocks and not self.config.is_closed:
-                yield TrialKind.TIME_SLICED, [tuple(named)]
+                yield model.TrialKind.TIME_SLICED, [tuple(named)]
 
     def run_steps(self, steps: Iterable[PlannedStart]) -> None:
         self.steps = list(steps)
@@ -279,7 +253,7 @@ class ComparisonRun:
         workload = self.config.workload
         self.parts = left = list(self._parts(step))
         # One start more than failures can need: after the one that finds busy arms.
-        for _ in range(FAILURES_MAX + 2):
+        for _ in range(trials.FAILURES_MAX + 2):
             self.progress.begins(f"starting {named(planned)}, block {planned.block + 1}")
             with self.started(planned) as servers:
                 servers.warm_up(planned, workload, self.plan)
@@ -297,22 +271,21 @@ class ComparisonRun:
                 return
 
     @contextmanager
-    def started(self, planned: PlannedTrial) -> Iterator[Servers]:
-        with started_servers(self.runner, planned, self.config.workload) as servers:
+    def started(self, planned: PlannedTrial) -> Iterator[trials.Servers]:
+        with trials.started_servers(self.runner, planned, self.config.workload) as servers:
             self.starts += 1
             yield servers
 
     def _parts(self, step: PlannedStart) -> Iterator[PlannedMeasurement]:
         kind = step.planned.kind
-        if kind is TrialKind.CAPACITY and self._has_closed_loop(step.planned.block):
-            yield PlannedMeasurement(kind=TrialKind.CLOSED_LOOP)
-        if kind in {TrialKind.CLOSED_LOOP, TrialKind.CAPACITY}:
+        if kind is model.TrialKind.CAPACITY and self._has_closed_loop(step.planned.block):
+            yield PlannedMeasurement(kind=model.TrialKind.CLOSED_LOOP)
+        if kind in {model.TrialKind.CLOSED_LOOP, model.TrialKind.CAPACITY}:
             yield PlannedMeasurement(kind=kind)
             return
         yield from measurements(step)
 
     def finds_busy_arms(self) -> bool:
-        """Whether the last trial showed that an arm cannot be measured in slices."""
         last = self.trials[-1:]  # None before the first trial, of which too few arms were left.
         found = frozenset().union(*map(inference.busy_arms, last)) - self.busy
         if not found or not self.is_sliced:
@@ -328,40 +301,38 @@ class ComparisonRun:
 
     def is_gone(self, name: str) -> bool:
         """Whether an arm is measured no further: it failed too often, or answers wrongly."""
-        if self.failures[name] >= FAILURES_MAX:
+        if self.failures[name] >= trials.FAILURES_MAX:
             return True
         mine = [trial for trial in self.trials if name in trial.arms and trial.failure is None]
         wrong = sum(any(check.is_wrong_answer(name) for check in one.failed_checks) for one in mine)
         return wrong >= WRONG_MAX and not any(trial.is_valid_for(name) for trial in mine)
 
     def is_over(self) -> bool:
-        """Whether no pair is left that could be compared, because arms are gone."""
         gone = {name for name in self.config.names if self.is_gone(name)}
         return bool(gone) and not any(gone.isdisjoint(one) for one in inference.pairs(self.header))
 
     def usable(self, planned: PlannedTrial) -> PlannedTrial | None:
         """A step without arms that failed too often or take time from others; None if too few."""
-        busy = self.busy if planned.kind is TrialKind.TIME_SLICED else ()
+        busy = self.busy if planned.kind is model.TrialKind.TIME_SLICED else ()
         arms = tuple(name for name in planned.arms if not self.is_gone(name) and name not in busy)
         return _with_arms(planned, arms)
 
-    def measure(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> bool:
+    def measure(
+        self, servers: trials.Servers, started: PlannedTrial, part: PlannedMeasurement
+    ) -> bool:
         """Runs one trial, repeated if disturbed; whether the start can be used further."""
-        trial: PlannedTrial | None = updated(planned, kind=part.kind)
+        names = started.arms
         if part.load is not None:
             reaching = set(self.arms_reaching(part.load))
             if part.kind.is_joint and not part.is_check and part.load in self.wanted:
                 reaching &= self.wanted[part.load]
-            arms = tuple(name for name in planned.arms if name in reaching)
-            trial = _with_arms(updated(planned, kind=part.kind), arms)
-        if trial is None:
+            names = tuple(name for name in started.arms if name in reaching)
+        planned = _with_arms(updated(started, kind=part.kind), names)
+        if planned is None:
             return True
-        return self._run(servers, trial, part)
-
-    def _run(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> bool:
         self.progress.begins(f"{_measuring(planned, part.load)}, block {planned.block + 1}")
         # A disturbed search is not repeated, because it takes too long.
-        reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
+        reruns = 0 if part.kind is model.TrialKind.CAPACITY else trials.RERUNS_MAX
         trial = self.loop.run(
             planned.kind,
             lambda: updated(self._trial(servers, planned, part), start_index=self.starts),
@@ -375,27 +346,29 @@ class ComparisonRun:
             self.progress.note(f"{trial.failure.arm} failed again: it is measured no further.")
         return False
 
-    def trials_left(self) -> Mapping[TrialKind, int]:
+    def trials_left(self) -> Mapping[model.TrialKind, int]:
         """Trials that are planned, by kind, without reruns; at one load until they are known."""
-        loads = self.header.loads or (FULL_LOAD,)
+        loads = self.header.loads or (model.FULL_LOAD,)
         later = (step for index in self.blocks_left for step in self._block(index, loads))
         gone = {name for name in self.config.names if self.is_gone(name)}
         steps = [step for step in (*self.steps, *later) if not gone.issuperset(step.planned.arms)]
         parts = (part for step in steps for part in self._parts(step))
         return Counter(part.kind for part in (*self.parts, *parts))
 
-    def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
+    def _trial(
+        self, servers: trials.Servers, planned: PlannedTrial, part: PlannedMeasurement
+    ) -> model.Trial:
         config, plan, load = self.config, self.plan, part.load
-        if planned.kind is TrialKind.CAPACITY:
+        if planned.kind is model.TrialKind.CAPACITY:
             assert config.objective is not None, "a search is planned with an objective only"
             first = self._first_rate(planned)
             return servers.search(planned, config.workload, config.objective, first)
         rate = None if load is None else load.rate_rps
-        if planned.kind is TrialKind.PAIRED and rate is not None:
-            rate = max(1, rate // SINGLE_RATE_FACTOR)
+        if planned.kind is model.TrialKind.PAIRED and rate is not None:
+            rate = max(1, rate // model.SINGLE_RATE_FACTOR)
         workload = updated(config.workload, rate_rps=rate)
-        if planned.kind is not TrialKind.TIME_SLICED or load is None:
-            settle_ns = plan.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
+        if planned.kind is not model.TrialKind.TIME_SLICED or load is None:
+            settle_ns = plan.settle_ns if planned.kind is model.TrialKind.FIXED_RATE else 0
             # In the closed loop as long as two answers on each connection take.
             turns_rps = self.capacities.get(planned.arms[0], 0.0) / workload.connections
             pace = rate if load is not None else WINDOW_REQUESTS * turns_rps / 2
@@ -407,18 +380,17 @@ class ComparisonRun:
         return updated(servers.measure(planned, workload, timing), slice_ns=slices.nominal_ns)
 
     def _first_rate(self, planned: PlannedTrial) -> int:
-        """The first rate of a search: near the last result, or else near the closed loop's."""
         (arm,) = planned.arms
         known = [t.capacity for t in self.trials if t.capacity and t.arms == (arm,)]
         met = [one.rate_rps for one in known if one.rate_rps]
-        near = met[-1] if met else FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0)
-        return first_rate(near, planned.seed)
+        near = met[-1] if met else schedule.FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0)
+        return schedule.first_rate(near, planned.seed)
 
-    def arms_reaching(self, load: Load) -> tuple[str, ...]:
+    def arms_reaching(self, load: model.Load) -> tuple[str, ...]:
         """The arms that are measured at a load: of a given one all but those found too slow."""
         slow = inference.unreached(self.trials, single_max=SINGLE_TRIAL_MAX)
         names = [a.name for a in self.config.arms if (a.name, load.rate_rps) not in slow]
-        if load.level is LoadLevel.GIVEN:
+        if load.level is model.LoadLevel.GIVEN:
             return tuple(names)
         return schedule.arms_reaching(load, self.capacities, names)
 
@@ -430,8 +402,8 @@ def _with_arms(planned: PlannedTrial, arms: tuple[str, ...]) -> PlannedTrial | N
     return updated(planned, arms=arms)
 
 
-def _measuring(planned: PlannedTrial, load: Load | None) -> str:
-    if planned.kind is TrialKind.CAPACITY:
+def _measuring(planned: PlannedTrial, load: model.Load | None) -> str:
+    if planned.kind is model.TrialKind.CAPACITY:
         return f"searching the capacity of {named(planned)}"
     where = "in a closed loop"
     if load is not None:

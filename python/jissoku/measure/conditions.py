@@ -7,6 +7,7 @@ the warm-up too. They decide whether a trial is valid, and never change its resu
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,16 +51,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class IntervalChange:
-    """The difference of two snapshots; None for values that this kernel does not provide.
+    """The difference of two snapshots, in the terms of `MachineConditions`.
 
-    Attributes:
-        foreign_fraction: CPU time of foreign processes that ran last on the cores, as a fraction of
-            the cores' time; above 1 if their threads used other cores, too.
-        tcp_segments: Segments that all connections of the machine sent.
-        tcp_retransmits: How many of them were lost and retransmitted.
-        tcp_timeouts: How often a sender waited until its retransmission timer expired.
-        user_fractions: By the root of each target, as are major_faults.
-        migrations_per_second: The same; without targets of which no thread could be read.
+    None: this kernel does not provide it. The last three are by the root of each target.
     """
 
     steal_fraction: float
@@ -123,31 +117,26 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
 
 
 def _migrations(pid: int) -> dict[int, int]:
-    """Core migrations of each thread of a process, if the kernel provides them."""
     found = {}
     for task in (PROC / str(pid) / "task").glob("[0-9]*"):
-        try:
-            said = MIGRATIONS.search((task / "sched").read_text())
-        except OSError:
-            continue  # It ended meanwhile, or the file does not exist.
-        if said:
-            found[int(task.name)] = int(said[1])
+        with suppress(OSError):  # It ended meanwhile, or the file does not exist.
+            if said := MIGRATIONS.search((task / "sched").read_text()):
+                found[int(task.name)] = int(said[1])
     return found
 
 
 def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float]:
     """Migrations of each target, without those of threads that ended meanwhile."""
     span_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
-    found = {}
-    for root, pids in after.targets.items():
-        moved = [
+    moved = {
+        root: [
             moves - before.migrations.get(pid, {}).get(thread, 0)
             for pid in pids
             for thread, moves in after.migrations.get(pid, {}).items()
         ]
-        if moved:
-            found[root] = sum(moved) / span_s
-    return found
+        for root, pids in after.targets.items()
+    }
+    return {root: sum(moves) / span_s for root, moves in moved.items() if moves}
 
 
 def _stat_before(before: Snapshot, pid: int) -> ProcessStat:

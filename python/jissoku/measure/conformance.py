@@ -8,7 +8,7 @@ the next case.
 import http.client
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -18,9 +18,7 @@ from jissoku.conformance.exchange import run_case, run_gateway_case
 from jissoku.conformance.judge import CaseVerdict, Judgement, judge, judge_gateway, worst
 from jissoku.conformance.upstream import Upstream
 from jissoku.errors import InputError, TargetError
-from jissoku.model import Transport, Workload
-from jissoku.model.recipe import StartCommand
-from jissoku.model.wording import times
+from jissoku.model import StartCommand, Transport, Workload, times
 from jissoku.system.address import Address
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
@@ -60,13 +58,11 @@ OFTEN_DEAD = Judgement(CaseVerdict.UNDECIDED, f"had died {times(RESTARTS_MAX)} b
 def _collected(found: Callable[[Interruption], Iterator[Result]]) -> tuple[list[Result], bool]:
     """All results, and whether it was not interrupted: then those until then."""
     results: list[Result] = []
-    with Interruption() as interruption:
-        try:
-            for result in found(interruption):
-                results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
-        except Interrupted:
-            return results, False
-    return results, True
+    with Interruption() as interruption, suppress(Interrupted):
+        for result in found(interruption):
+            results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
+        return results, True
+    return results, False
 
 
 def _with_restarts(
@@ -94,10 +90,9 @@ def started_gateway(
     rng: random.Random,
     interruption: Interruption,
 ) -> Iterator[RunningTarget]:
-    """Starts a reverse proxy before some servers, and waits until it listens."""
     launcher = _launcher(rng, interruption, upstreams)
     with launcher.start(prepared, Workload()) as running:
-        wait_for_listener(running, give_up=launcher.give_up)
+        wait_for_listener(running, launcher.give_up)
         yield running
 
 
@@ -126,8 +121,6 @@ def _refusal(error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """The verdict on a case; `transport` is that of the servers behind a reverse proxy."""
-
     case: Case | GatewayCase
     judgement: Judgement
     transport: Transport | None = None
@@ -161,10 +154,7 @@ def run_cases(
 def _started(
     prepared: PreparedTarget, rng: random.Random, interruption: Interruption
 ) -> Iterator[tuple[RunningTarget, bool]]:
-    """Starts a target and waits for an answer; and whether it echoes.
-
-    An external server may give any answer.
-    """
+    """Yields a target and whether it echoes; an external server may give any answer."""
     launcher = _launcher(rng, interruption)
     if prepared.address is not None:
         with launcher.start(prepared, Workload()) as running:
@@ -207,11 +197,7 @@ def _run_case(running: RunningTarget, case: Case, sending: SplitMode, *, echoes:
 
 @dataclass(frozen=True, slots=True)
 class AppCaseResult:
-    """The result of one case.
-
-    Attributes:
-        wrong: The deviation of the answers; empty if there is none.
-    """
+    """`wrong` says how the answers deviate; it is empty if they do not."""
 
     name: str
     clause: str
@@ -219,7 +205,6 @@ class AppCaseResult:
 
 
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
-    """Runs every case; the server is restarted if it exits."""
     served, files = _with_cases(prepared)
     left = [case for name in files for case in read_cases(BUILTIN_CASES / name)]
     launcher = Launcher(cores=available_cores(), rng=random.Random(0), workers=1)
@@ -232,15 +217,13 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
 
     def run_one(case: dict[str, Any], running: RunningTarget, _: None) -> AppCaseResult:
         wrong = check_case(case, running.address)
-        return _app_result(case, wrong and (_exit_over_it(running, is_suspect=True) or wrong))
+        wrong = wrong and (_exit_over_it(running, is_suspect=True) or wrong)
+        return AppCaseResult(case["name"], case["clause"], wrong)
 
     yield from _with_restarts(left, start, run_one, APP_RESTARTS_MAX)
     for case in left:
-        yield _app_result(case, f"not run: the server had exited {APP_RESTARTS_MAX} times")
-
-
-def _app_result(case: dict[str, Any], wrong: str) -> AppCaseResult:
-    return AppCaseResult(name=case["name"], clause=case["clause"], wrong=wrong)
+        wrong = f"not run: the server had exited {APP_RESTARTS_MAX} times"
+        yield AppCaseResult(case["name"], case["clause"], wrong)
 
 
 def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, tuple[str, ...]]:
@@ -255,23 +238,19 @@ def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, tuple[str, ..
             continue
         command = [word.replace(contract, cases) for word in start.command]
         if contract == "asgi_app":
-            command = list(_with_all_of_asgi(command))
+            before = ("", *command)
+            command = [
+                WITHOUT_LIFESPAN.get(word, word)
+                if option.endswith("-lifespan") or option == "--interface"
+                else word
+                for option, word in zip(before, command, strict=False)
+                if word != WITHOUT_WEBSOCKETS
+            ]
         environment = {**start.environment, "APP_MODULE": cases}
         started = StartCommand(command=tuple(command), environment=environment)
         return replace(prepared, start=started), CASES_FILES[contract]
     modules = " nor ".join(f"{contract}.py" for contract in CASES_MODULES)
     raise InputError(f"{prepared.name} serves neither {modules}, see its recipe")
-
-
-def _with_all_of_asgi(command: list[str]) -> Iterator[str]:
-    """The arguments of an ASGI server, with its lifespan and its WebSockets enabled."""
-    before = ""
-    for word in command:
-        if word == WITHOUT_WEBSOCKETS:
-            continue
-        is_choice = before.endswith("-lifespan") or before == "--interface"
-        yield WITHOUT_LIFESPAN.get(word, word) if is_choice else word
-        before = word
 
 
 def run_gateway_cases(
@@ -340,8 +319,7 @@ class _GatewayCases:
             try:
                 seen = run_gateway_case(case, running.address.connect, upstream, self.splitting)
             except OSError as error:
-                reason = _refusal(error)
-                found.append(Judgement(CaseVerdict.UNDECIDED, reason))
+                found.append(Judgement(CaseVerdict.UNDECIDED, _refusal(error)))
                 break
             found.append(judge_gateway(case, seen))
         judgement = worst(found)

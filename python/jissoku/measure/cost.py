@@ -26,19 +26,7 @@ from jissoku.measure.oracle import (
     start,
     wait,
 )
-from jissoku.model import CoreAssignment
-from jissoku.model.calibration import (
-    CostRecord,
-    InstalledTool,
-    LoadPoint,
-    LoadPoints,
-    Scenario,
-    SyscallCounts,
-    ToolMeasurement,
-    ToolPair,
-)
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model import CoreAssignment, calibration, plural, updated
 from jissoku.records.files import write_cost
 from jissoku.system import strace
 from jissoku.system.cores import pin_process
@@ -69,37 +57,28 @@ CALLS_OVERHEAD_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """CPU time used in a window."""
-
     run_ns: int = 0
     ticks: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """Configuration of a cost measurement.
+    """Two generators, which may be the same, and the number of pairs of each cell."""
 
-    Attributes:
-        founds: The generator, and the one it is compared with; they may be the same.
-        rounds: Pairs of each cell.
-    """
-
-    founds: tuple[InstalledTool, InstalledTool]
-    cells: LoadPoints
+    founds: tuple[calibration.InstalledTool, calibration.InstalledTool]
+    cells: calibration.LoadPoints
     rounds: int
     cores: CoreAssignment
     folder: Path
     version: str
 
 
+@dataclass(frozen=True, slots=True)
 class _CostRuns:
-    """Runs windows of two generators, and windows of one in which system calls are counted."""
+    _plan: CostPlan
+    _interruption: Interruption
 
-    def __init__(self, plan: CostPlan, interruption: Interruption) -> None:
-        self._plan = plan
-        self._interruption = interruption
-
-    def pair(self, cell: LoadPoint, turn: int, first: int) -> ToolPair:
+    def pair(self, cell: calibration.LoadPoint, turn: int, first: int) -> calibration.ToolPair:
         """Runs both once; the one with the index `first` is started first."""
         founds, cores, window_s = self._plan.founds, self._plan.cores, self._plan.cells.window_s
         with self._session(cell) as session:
@@ -108,9 +87,11 @@ class _CostRuns:
             window, costs, void = Window(0, 0, 0), (Cost(), Cost()), ""
             second_ns = 0
             try:
-                for place in (first, 1 - first):
+                # In whole seconds, as some tools require; the one started first runs longer.
+                needed_s = 2 * SETTLE_S + window_s + AFTER_S
+                for place, more_s in ((first, SECOND_STARTS_S), (1 - first, 0.0)):
                     second_ns = time.monotonic_ns()
-                    duration_s = _duration_s(window_s, is_first=not running)
+                    duration_s = math.ceil(needed_s + more_s)
                     running.append(session.start(founds[place], str(place), duration_s))
                     running[-1].wait_for_connections(_connections(cell), self._interruption)
                 start_ns, end_ns, costs = self._window(running, window_s)
@@ -127,8 +108,8 @@ class _CostRuns:
         if account["overflowed"]:
             void = "the oracle's log was full"
         while len(sides) < len(founds):  # It was not started, since another one failed.
-            sides.append(ToolMeasurement(tool=founds[1 - first].tool.name))
-        return ToolPair(
+            sides.append(calibration.ToolMeasurement(tool=founds[1 - first].tool.name))
+        return calibration.ToolPair(
             cell=cell.name,
             round=turn,
             first=first,
@@ -139,8 +120,9 @@ class _CostRuns:
             void=void,
         )
 
-    def syscalls(self, cell: LoadPoint, found: InstalledTool) -> SyscallCounts:
-        """Runs one of them once, traced."""
+    def syscalls(
+        self, cell: calibration.LoadPoint, found: calibration.InstalledTool
+    ) -> calibration.SyscallCounts:
         duration_s = math.ceil(SETTLE_S + ATTACH_S + self._plan.cells.window_s + AFTER_S)
         window, counts, void = Window(NEVER_NS, 0, 0), dict[str, int](), ""
         with self._session(cell) as session:
@@ -157,7 +139,7 @@ class _CostRuns:
             code = one.wait_for_exit(self._interruption)
             _, (seen, *_) = session.end(window)
             side = tool_measurement(one, code, seen, Cost())
-        return SyscallCounts(
+        return calibration.SyscallCounts(
             cell=cell.name,
             tool=found.tool.name,
             window_ns=window.end_ns - window.start_ns,
@@ -168,16 +150,15 @@ class _CostRuns:
         )
 
     @contextmanager
-    def _session(self, cell: LoadPoint) -> Iterator["_Session"]:
+    def _session(self, cell: calibration.LoadPoint) -> Iterator["_Session"]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
-            setup = Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
+            setup = calibration.Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
             oracle = stack.enter_context(Oracle(setup, Path(name), self._plan.cores.server))
             yield _Session(cell, Path(name), oracle, stack)
 
     def _window(
         self, running: list[RunningTool], window_s: float
     ) -> tuple[int, int, tuple[Cost, Cost]]:
-        """Waits for the window to end; returns its start and end, and the CPU time of both."""
         families = [process_tree(one.process.pid) for one in running]
         before = [cpu_time(family) for family in families]
         start_ns = time.monotonic_ns()
@@ -196,37 +177,32 @@ class _CostRuns:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    cell: LoadPoint
+    cell: calibration.LoadPoint
     folder: Path
     oracle: Oracle
     stack: ExitStack
 
-    def start(self, found: InstalledTool, name: str, duration_s: int) -> RunningTool:
+    def start(self, found: calibration.InstalledTool, name: str, duration_s: int) -> RunningTool:
         one = start(found, self.cell, duration_s, self.folder / name, self.oracle)
         self.stack.callback(end_session, one.process)
         return one
 
     def end(self, window: Window) -> tuple[dict[str, Any], Sequence[Share]]:
-        """The oracle's report, and what each generator did in the window."""
         account = self.oracle.end()
         entries = tool_values.entries_of((self.folder / "log").read_bytes())
         return account, share(entries, window)
 
 
-def _connections(cell: LoadPoint) -> int:
+def _connections(cell: calibration.LoadPoint) -> int:
     return int(cell.ask["connections"])
 
 
-def _duration_s(window_s: float, *, is_first: bool) -> int:
-    """The duration in whole seconds, as some tools require; the tool started first runs longer."""
-    both_s = 2 * SETTLE_S + window_s + AFTER_S
-    return math.ceil(both_s + SECOND_STARTS_S if is_first else both_s)
-
-
 def invalid_reason(
-    sides: Sequence[ToolMeasurement], shares: Sequence[Share], wanted: int, foreign: float
+    sides: Sequence[calibration.ToolMeasurement],
+    shares: Sequence[Share],
+    wanted: int,
+    foreign: float,
 ) -> str:
-    """Why a pair is invalid; empty if it is valid."""
     for side, seen in zip(sides, shares, strict=True):
         if side.exit_code != 0:
             return f"{side.tool} exited with {side.exit_code}"
@@ -246,15 +222,12 @@ def invalid_reason(
 
 def tool_measurement(
     one: RunningTool, code: int | None, seen: Share, cost: Cost
-) -> ToolMeasurement:
-    """The stored result of a generator that has ended."""
+) -> calibration.ToolMeasurement:
     report = (one.folder / "report").read_text(encoding="utf-8", errors="replace")
     figures = tool_values.read_values(one.found.tool.read, report)
     errors = [number for name, number in figures.items() if name.startswith("errors")]
-    command = " ".join(one.words)
     here = local_strings(one.found, one.filled)
-    command, report = scrub(command, here), scrub(report, here)
-    return ToolMeasurement(
+    return calibration.ToolMeasurement(
         tool=one.found.tool.name,
         answers=seen.answers,
         connections=seen.connections,
@@ -262,27 +235,36 @@ def tool_measurement(
         ticks=cost.ticks,
         errors=max(errors) if errors else None,
         exit_code=code,
-        command=command,
-        report=report[-REPORT_CHARACTERS:],
+        command=scrub(" ".join(one.words), here),
+        report=scrub(report, here)[-REPORT_CHARACTERS:],
     )
 
 
 class CostListener(Protocol):
-    def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
-        """Called when a pair begins."""
-
-    def measured(self, pair: ToolPair) -> None:
-        """Called when a pair has ended."""
-
-    def counted(self, syscalls: SyscallCounts) -> None:
-        """Called when system calls have been counted."""
+    def begins(self, what: str, done: int, total: int, seconds_left: float) -> None: ...
+    def measured(self, pair: calibration.ToolPair) -> None: ...
+    def counted(self, syscalls: calibration.SyscallCounts) -> None: ...
 
 
-def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
-    """Runs every round; each pair is written to the record when it has ended."""
-    tools = (plan.founds[0].tool, plan.founds[1].tool)
+def measure(plan: CostPlan, listener: CostListener) -> calibration.CostRecord:
+    tool, against = plan.founds
+    tools = (tool.tool, against.tool)
     cells = [it for it in plan.cells.cell if unsupported_reason(it, tools) is None]
-    record = with_results(_new_record(plan), tools)
+    empty = calibration.CostRecord(
+        tool=tool.tool.name,
+        against=against.tool.name,
+        versions=(tool.version, against.version),
+        jissoku=plan.version,
+        started_utc=now_utc(),
+        machine=machine_name(),
+        transport="unix" if "unix" in plan.cells.cell[0].ask else "tcp",
+        rounds=plan.rounds,
+        window_s=plan.cells.window_s,
+        is_finished=False,
+        cells=plan.cells.cell,
+        calls_reason=missing_reason(),
+    )
+    record = with_results(empty, tools)
     total = plan.rounds * len(cells)
     calls_s = 0.0 if missing_reason() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
     with Interruption() as interruption, pin_process(plan.cores.generator):
@@ -315,21 +297,3 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
     record = updated(record, is_finished=True)
     write_cost(plan.folder, record)
     return record
-
-
-def _new_record(plan: CostPlan) -> CostRecord:
-    tool, against = plan.founds
-    return CostRecord(
-        tool=tool.tool.name,
-        against=against.tool.name,
-        versions=(tool.version, against.version),
-        jissoku=plan.version,
-        started_utc=now_utc(),
-        machine=machine_name(),
-        transport="unix" if "unix" in plan.cells.cell[0].ask else "tcp",
-        rounds=plan.rounds,
-        window_s=plan.cells.window_s,
-        is_finished=False,
-        cells=plan.cells.cell,
-        calls_reason=missing_reason(),
-    )

@@ -10,24 +10,24 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 from jissoku.errors import TargetError
 from jissoku.inference.expression import BENCHMARK, Quantity, parse
-from jissoku.measure import probes
 from jissoku.measure.client import Client, ProbeError, RequestTarget
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.syscall_costs import empty_syscall_ns
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, CounterReadings, Recipe, UnavailableTarget, Workload
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
 from jissoku.system import strace
 from jissoku.system.cores import pin_process
 from jissoku.system.processes import process_tree
+from jissoku.system.redaction import redact
 from jissoku.system.strace import StraceError, counts_by_name
 from jissoku.targets.launch import Launcher
 from jissoku.targets.placeholders import BuildPaths, fill
 from jissoku.targets.prepare import PreparedTarget, prepare
-from jissoku.targets.provenance import redact
 
 REQUESTS = 400
 CONNECTIONS = 4
@@ -48,24 +48,19 @@ def count_requests(root: int, target: RequestTarget, requests: int = REQUESTS) -
     """Sends requests to a server with this first process, and counts its system calls meanwhile."""
     # Work that is done once, such as opening a file for a cache, is not counted.
     _send_requests(target, CONNECTIONS)
-    if reason := strace.missing_reason():
-        return _readings(_send_requests(target, requests), {}, reason, requests)
+    syscalls: dict[str, int] = {}
+    reason = strace.missing_reason()
     pids = process_tree(root)
-    if not pids:
+    if not reason and not pids:
         raise ProbeError("it ended before it was traced")
     try:
-        with strace.traced(pids, strace.COUNTS) as found:
+        with nullcontext() if reason else strace.traced(pids, strace.COUNTS) as found:
             received = _send_requests(target, requests)
+        if found is not None:
+            syscalls = counts_by_name(found.text)
+            reason = "" if syscalls else "strace counted no call: it was not permitted to trace"
     except StraceError as error:
-        return _readings(_send_requests(target, requests), {}, str(error), requests)
-    syscalls = counts_by_name(found.text)
-    reason = "" if syscalls else "strace counted no call: it was not permitted to trace"
-    return _readings(received, syscalls, reason, requests)
-
-
-def _readings(
-    received: Counter[str], syscalls: dict[str, int], reason: str, requests: int
-) -> CounterReadings:
+        received, reason = _send_requests(target, requests), str(error)
     # No answer has zero segments: this is a Unix socket, or the kernel provides no counters.
     names = ("connections", "segments", "bytes") if received["segments"] else ("connections",)
     per_request = {name: number / requests for name, number in sorted(syscalls.items())}
@@ -74,20 +69,16 @@ def _readings(
 
 
 def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
-    """Sends requests in turn over a few connections, which stay open; the server may end them.
-
-    Returns the number of connections, and the TCP counters of the answers.
-    """
+    """Sends requests over a few connections; returns their number, and counters of the answers."""
     seen: Counter[str] = Counter()
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(target)) for _ in range(CONNECTIONS)]
         for index in range(requests):
             try:
-                received = clients[index % CONNECTIONS].request_counted()
+                segments, size = clients[index % CONNECTIONS].request_counted()
             except (OSError, http.client.HTTPException) as error:
                 raise ProbeError(f"a request was not answered: {error}") from error
-            seen["segments"] += received.segments
-            seen["bytes"] += received.size
+            seen.update(segments=segments, bytes=size)
         seen["connections"] = sum(client.opened for client in clients)
     return seen
 
@@ -113,7 +104,6 @@ def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
 
 
 def parse_output(name: str, text: str) -> dict[str, float]:
-    """Parses lines of a name and a number."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         if not line.strip():
@@ -149,7 +139,6 @@ def counted_arms(experiment: Experiment) -> dict[str, tuple[str, ...]]:
 
 
 def benchmarks(experiment: Experiment) -> tuple[Microbenchmark, ...]:
-    """The benchmarks in claims; others need not be run."""
     wanted = {one.arm for one in quantities(experiment) if one.metric.startswith(f"{BENCHMARK}.")}
     return tuple(one for one in (*experiment.benchmark, SYSCALL_BENCHMARK) if one.name in wanted)
 
@@ -209,26 +198,22 @@ def run_benchmarks(
     cores: CoreAssignment,
     listener: ProgressListener,
 ) -> dict[str, BenchmarkOutput]:
-    """Runs every benchmark in the claims, round by round on the server's cores."""
     found = {}
     for benchmark in benchmarks(experiment):
         listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")
         try:
             command = _command(benchmark, recipes, place)
             with pin_process(cores.server):
-                rounds = tuple(_round(benchmark, command) for _ in range(benchmark.rounds))
+                rounds = tuple(
+                    {"syscall_ns": empty_syscall_ns()}
+                    if benchmark is SYSCALL_BENCHMARK
+                    else run_round(benchmark.name, command)
+                    for _ in range(benchmark.rounds)
+                )
             found[benchmark.name] = BenchmarkOutput(rounds=rounds)
         except TargetError as error:
             found[benchmark.name] = BenchmarkOutput(reason=redact(str(error)))
     return found
-
-
-def _round(benchmark: Microbenchmark, command: tuple[str, ...]) -> dict[str, float]:
-    return (
-        {"syscall_ns": probes.empty_syscall_ns()}
-        if benchmark is SYSCALL_BENCHMARK
-        else run_round(benchmark.name, command)
-    )
 
 
 def _command(

@@ -14,7 +14,7 @@ from jissoku.design import sampling_plan, variants
 from jissoku.design.sampling_plan import SamplingPlan, WorkloadRequirements
 from jissoku.errors import TargetError
 from jissoku.inference.claims import ClaimData, WorkloadTrials, compare_published, evaluate_claims
-from jissoku.inference.expression import Quantity, quantity
+from jissoku.inference.expression import quantity
 from jissoku.inference.latency import FRACTIONS
 from jissoku.measure import counting
 from jissoku.measure.compare import compare
@@ -23,7 +23,7 @@ from jissoku.measure.machine import machine, now_utc
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import CoreAssignment, CounterReadings, Method, Mode, Recipe, UnavailableTarget
+from jissoku.model import CoreAssignment, Method, Mode, Recipe, UnavailableTarget, updated
 from jissoku.model.experiment import (
     Experiment,
     ExperimentHeader,
@@ -31,7 +31,6 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
-from jissoku.model.updated import updated
 from jissoku.records import run_folder as folders
 from jissoku.request import ExperimentRequest
 from jissoku.system.cores import available_cores
@@ -94,16 +93,13 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         ),
     )
     questions = tuple(
-        _compare_config(
-            config, setting, fields[setting.name], needs[setting.name], efforts[setting.name]
-        )
-        for setting in selected
+        _compare_config(config, one, fields[one.name], needs[one.name], efforts[one.name])
+        for one in selected
     )
     return ExperimentPlan(config=config, header=header, comparisons=questions)
 
 
 def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
-    """Runs every workload; False if it was interrupted. Finished trials stay on disk."""
     config = plan.config
     watched = counting.counted_arms(config.experiment)
     folders.write_header(config.folder, plan.header)
@@ -120,24 +116,20 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
         arms = watched.get(question.folder.name, ())
         if arms:
             listener.note(f"Counting what a request does: {', '.join(arms)}.")
-            folders.write_counters(question.folder, _counted(question, arms))
+            mine = [one for one in question.arms_prepared if one.arm.name in arms]
+            seed = f"{question.seed}/{question.folder.name}"
+            counted = counting.count_arms(mine, question.workload, question.cores, seed)
+            folders.write_counters(question.folder, counted)
     folders.mark_finished(config.folder)
     return True
 
 
 def claims_about(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
-    """Names of the claims about one of these arms."""
     return tuple(
         claim.name
         for claim in experiment.claim
         if any(one.arm in arms for one in counting.named(claim))
     )
-
-
-def _counted(config: CompareConfig, arms: Container[str]) -> dict[str, CounterReadings]:
-    mine = [one for one in config.arms_prepared if one.arm.name in arms]
-    seed = f"{config.seed}/{config.folder.name}"
-    return counting.count_arms(mine, config.workload, config.cores, seed)
 
 
 def read_result(folder: Path) -> ExperimentResult:
@@ -151,9 +143,8 @@ def read_result(folder: Path) -> ExperimentResult:
         counters = folders.read_counters(folder / name)
         campaigns[name] = WorkloadTrials(run=run, trials=trials, counters=counters)
         summaries[name] = inference.summarise(run, trials)
-    known = ClaimData(
-        header=header, workloads=campaigns, benchmarks=folders.read_benchmarks(folder)
-    )
+    benchmarks = folders.read_benchmarks(folder)
+    known = ClaimData(header=header, workloads=campaigns, benchmarks=benchmarks)
     return ExperimentResult(
         header=header,
         claims=evaluate_claims(known, header.experiment.claim),
@@ -167,11 +158,10 @@ def _prepare_arms(
     config: ExperimentConfig, listener: ProgressListener
 ) -> tuple[dict[str, PreparedArm], tuple[UnavailableTarget, ...]]:
     """Every arm that can be started here; each recipe is prepared once."""
-    experiment = config.experiment
     made: dict[str, PreparedTarget | UnavailableTarget] = {}
     ready: dict[str, PreparedArm] = {}
     unavailable: list[UnavailableTarget] = []
-    for spec in variants.arms(experiment.target, experiment.factor):
+    for spec in variants.arms(config.experiment.target, config.experiment.factor):
         source = spec.recipe or spec.command
         if source not in made:
             listener.note(f"Preparing {source}.")
@@ -198,7 +188,6 @@ def _prepare_target(
 
 
 def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
-    """An arm with its changes applied; its description lists them."""
     assert prepared.start is not None, "recipes and commands are started"
     start, config = prepared.start, prepared.config
     text = []
@@ -234,35 +223,30 @@ def _participants(
 ) -> tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]]:
     """The arms of one workload, and the reasons why others are excluded."""
     unavailable = {one.name: one for one in missing}
-    wanted = setting.arms or (*ready, *unavailable)
+    wanted, asked = setting.arms or (*ready, *unavailable), capability(setting.path)
     participants, out = [], []
     for name in wanted:
         if name in unavailable:
             out.append(unavailable[name])
             continue
-        reason = _unable(setting, ready[name].prepared)
+        able, reason = ready[name].prepared.capabilities, ""
+        if able and asked is not None and asked not in able:
+            reason = f"it does not serve {setting.path}"
+        elif setting.unix and not ready[name].prepared.listen.unix:
+            reason = "it cannot listen on a Unix socket"
         if reason:
-            result = "choose another path"
-            out.append(UnavailableTarget(name=name, reason=reason, install_hint=result))
+            hint = "choose another path"
+            out.append(UnavailableTarget(name=name, reason=reason, install_hint=hint))
         else:
             participants.append(ready[name])
     return tuple(participants), tuple(out)
 
 
-def _unable(setting: WorkloadSpec, prepared: PreparedTarget) -> str:
-    asked = capability(setting.path)
-    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
-        return f"it does not serve {setting.path}"
-    if setting.unix and not prepared.listens_unix:
-        return "it cannot listen on a Unix socket"
-    return ""
-
-
 def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> WorkloadRequirements:
-    """What claims and published values require of one workload."""
+    published = [quantity(row.quantity) for row in experiment.published if row.quantity]
     wanted = [
         one
-        for one in _quantities(experiment)
+        for one in [*counting.quantities(experiment), *published]
         if not one.is_benchmark and (one.workload or experiment.workload[0].name) == setting.name
     ]
     metrics = {one.metric for one in wanted if not one.is_count}
@@ -273,12 +257,6 @@ def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> W
         needs_closed_loop=bool(metrics - COMPARED_METRICS) or bursts,
         settle_s=setting.settle_s,
     )
-
-
-def _quantities(experiment: Experiment) -> list[Quantity]:
-    return counting.quantities(experiment) + [
-        quantity(row.quantity) for row in experiment.published if row.quantity
-    ]
 
 
 def _compare_config(

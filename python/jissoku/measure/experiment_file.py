@@ -29,7 +29,6 @@ Mistake = tuple[Keys, str]
 
 
 def find_experiment(name: str) -> Path:
-    """The file of an experiment: built in by name, or by path."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -51,7 +50,6 @@ def builtin_experiments() -> list[Path]:
 
 
 def read(path: Path, recipes: Mapping[str, Recipe]) -> Experiment:
-    """Reads an experiment; its name is the file's."""
     experiment = toml_file.read(path, Experiment, name=path.stem)
     for keys, message in _mistakes(experiment, recipes):
         raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
@@ -99,10 +97,8 @@ def _target(spec: TargetSpec, at: Keys, recipes: Mapping[str, Recipe]) -> Iterat
     if bool(spec.recipe) == bool(spec.command):
         yield (*at, "name"), "needs either a recipe or a command"
     elif spec.recipe and spec.recipe not in recipes:
-        yield (
-            (*at, "recipe"),
-            f"{spec.recipe!r} is not a recipe; there are {', '.join(sorted(recipes))}",
-        )
+        known = ", ".join(sorted(recipes))
+        yield (*at, "recipe"), f"{spec.recipe!r} is not a recipe; there are {known}"
     else:
         yield from _changes(spec, spec.change, (*at, "change"), recipes)
 
@@ -127,10 +123,8 @@ def _changes(
             continue
         found = texts[change.config].count(change.find) if change.find else 0
         if found != 1:
-            yield (
-                (*at, index, "find"),
-                f"must stand in {change.config} exactly once, and does {found} times",
-            )
+            wrong = f"must stand in {change.config} exactly once, and does {found} times"
+            yield (*at, index, "find"), wrong
         texts[change.config] = texts[change.config].replace(change.find, change.replace)
 
 
@@ -225,7 +219,7 @@ def _quantity_mistakes(wanted: Quantity, at: Keys, experiment: Experiment) -> It
     if name not in settings:
         yield at, f"{name!r} is not a workload; there are {', '.join(settings)}"
         return
-    participants = settings[name].arms or _names(experiment)
+    participants = [*settings[name].arms] or _names(experiment)
     if wanted.arm not in participants:
         yield at, f"{wanted.arm!r} is not an arm of {name}; there are {', '.join(participants)}"
 
@@ -234,6 +228,5 @@ def _is_word(name: str, without: str) -> bool:
     return bool(name.strip()) and not any(sign in name for sign in without)
 
 
-def _names(experiment: Experiment) -> tuple[str, ...]:
-    found = arms(experiment.target, experiment.factor)
-    return tuple(spec.name for spec in found)
+def _names(experiment: Experiment) -> list[str]:
+    return [spec.name for spec in arms(experiment.target, experiment.factor)]

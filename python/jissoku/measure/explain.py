@@ -4,40 +4,32 @@ Each probe has a fresh start of the target. No verdict uses these measurements, 
 disturb the target.
 """
 
+import math
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jissoku.errors import TargetError
+from jissoku.errors import HostLost, JissokuError, TargetError
 from jissoku.explain import findings
 from jissoku.explain.settings import server_of_command
 from jissoku.inference.profile import user_functions
 from jissoku.measure import probes
 from jissoku.measure.client import ProbeError, RequestTarget
-from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.measure.profile import remove_perf_maps, with_names
-from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
+from jissoku.measure.host import HostLoad, LocalHost, ServerHost, ready
+from jissoku.measure.inspection import Inspector
+from jissoku.measure.loadgen import LoadSpec, TrialTiming
+from jissoku.measure.profile import profile_load
+from jissoku.measure.sampler import FREQUENCY_SHORT_HZ, remove_perf_maps
 from jissoku.measure.selection import recorded
 from jissoku.measure.tune import TuningTarget
-from jissoku.model import Capability, CoreAssignment, Workload
-from jissoku.model.explanation import (
-    Explanation,
-    LoadObservation,
-    Observations,
-    ProbeFailure,
-    TimerObservation,
-    WaitObservation,
-)
-from jissoku.model.profile_observation import ProfileObservation
-from jissoku.model.updated import updated
+from jissoku.model import Capability, Workload, explanation as model, updated
+from jissoku.model.profile import ProfileObservation
 from jissoku.request import ExplanationRequest
 from jissoku.request.kinds import PROBES
-from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.processes import process_tree
-from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
@@ -49,6 +41,7 @@ WINDOW_NS = 1_500_000_000
 # A hundred looks at each thread, of which a quarter is 25 +- 4.
 WAITS_NS = 1_000_000_000
 INTERRUPTED = "it was interrupted before"
+TIME_OVER = "the time was over before"
 
 # The probes whose observations have another name.
 PROBE_FIELDS = {"functions": "profile"}
@@ -67,17 +60,15 @@ PROFILE_NS = 2_000_000_000
 
 # A few at a time with short delays, so that the timers are examined often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
-DELAYS_WARMUP_NS = 100_000_000
-DELAYS_WINDOW_NS = 700_000_000
+DELAYS = TrialTiming(100_000_000, 700_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainConfig:
-    """The target to observe, and the request.
+    """The target to observe, and the request; empty `probes` are all.
 
-    Attributes:
-        floor: The floor, if it can answer the request; its cost is the kernel's part.
-        probes: Only these are used; empty: all.
+    The floor is None if it cannot answer the request; its cost is the kernel's part. No probe
+    begins after `time_limit_s`. `host` is where the target runs.
     """
 
     prepared: PreparedTarget
@@ -85,14 +76,13 @@ class ExplainConfig:
     floor: PreparedTarget | None = None
     seed: int = 0
     probes: frozenset[str] = frozenset()
+    time_limit_s: float | None = None
     request: ExplanationRequest | None = None
+    host: ServerHost = field(default_factory=LocalHost)
 
 
-def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation:
-    """Observes a target with every probe, and diagnoses the causes.
-
-    Interrupted, it diagnoses what it observed until then.
-    """
+def explain(question: ExplainConfig, note: Callable[[str], None]) -> model.Explanation:
+    """Diagnoses the causes from all probes; after an interruption from those until then."""
     with Interruption() as interruption:
         observer = _Observer(question, note, interruption)
         try:
@@ -105,7 +95,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
     command = prepared.start.command if prepared.start else ()
     program = str(prepared.values.get("program", ""))
     found = findings(observed, server_of_command((program, *command)))
-    return Explanation(
+    return model.Explanation(
         target=prepared.name,
         version=prepared.version,
         path=question.workload.path,
@@ -117,16 +107,13 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
     )
 
 
-def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
-    """Only the knobs for diagnosed causes."""
+def answering(knobs: TuningTarget, explanation: model.Explanation) -> TuningTarget:
     causes = {finding.name for finding in explanation.findings}
     chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
     return updated(knobs, knobs=chosen, skipped={})
 
 
 class _Observer:
-    """Starts the target for each probe, and stores observations and failures."""
-
     def __init__(
         self, config: ExplainConfig, note: Callable[[str], None], interruption: Interruption
     ) -> None:
@@ -134,16 +121,17 @@ class _Observer:
         self._note = note
         self._interruption = interruption
         self._rng = random.Random(config.seed)
-        everything = cores.available_cores()
-        apart = cores.partition_cores(everything)
+        self._host = config.host
         # The target may use every core, as in production: fewer workers than cores are detected.
-        self._cores = CoreAssignment(server=everything, generator=apart.generator, shared=True)
+        self._cores = self._host.production_cores()
         # Other load on a core then affects both copies alike.
-        self._one_core = apart.server[:1]
-        self._lost: list[ProbeFailure] = []
+        self._one_core = self._cores.server[:1]
+        limit_s = math.inf if config.time_limit_s is None else config.time_limit_s
+        self._end_s = time.monotonic() + limit_s
+        self._lost: list[model.ProbeFailure] = []
         self._seen: dict[str, Any] = {}
 
-    def until_interrupted(self) -> Observations:
+    def until_interrupted(self) -> model.Observations:
         """What was observed, and what no probe had been done for."""
         tried = {lost.probe for lost in self._lost}
         for name in PROBES:
@@ -152,36 +140,37 @@ class _Observer:
                 self._record_failure(name, INTERRUPTED)
         return self._observed()
 
-    def observe(self) -> Observations:
-        self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
-        self._probe(
-            "syscalls", lambda up: probes.observe_syscalls(self._request_target(up), _pids(up))
-        )
+    def observe(self) -> model.Observations:
+        asking, inspecting, loaded = self._request_target, self._inspector, self._loaded
+        named = self._host.with_names(self._config.prepared)
+        self._probe("wire", lambda up: probes.observe_wire(asking(up)))
+        self._probe("syscalls", lambda up: probes.observe_syscalls(asking(up), inspecting(up)))
         self._probe("load", self._load)
-        self._probe("waits", self._waits)
-        self._probe("functions", self._profile, prepared=with_names(self._config.prepared))
-        self._probe(
-            "memory", lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up))
-        )
+        self._probe("waits", lambda up: probes.observe_waits(loaded(up, WAITS_NS), inspecting(up)))
+        self._probe("functions", self._profile, prepared=named)
+        self._probe("memory", lambda up: probes.observe_memory(asking(up), inspecting(up)))
         if self._can_probe_timers():
             self._probe("timers", self._timers, on=self._one_core)
         floor = self._floor()
         costs = {}
-        if self._is_wanted("syscalls"):
+        if self._is_wanted("syscalls") and not self._is_over():
             self._note("Looking at what calls cost here.")
-            costs = probes.syscall_costs()
+            costs = self._host.syscall_costs()
         return self._observed(
             floor_cpu_ns=floor.cpu_ns_per_request if floor else None,
             floor_total_cpu_ns=floor.total_cpu_ns_per_request if floor else None,
             syscall_cost_ns=costs,
         )
 
-    def _observed(self, **others: Any) -> Observations:
+    def _observed(self, **others: Any) -> model.Observations:
         known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
-        return Observations(**known, **others, failures=tuple(self._lost))
+        return model.Observations(**known, **others, failures=tuple(self._lost))
 
     def _is_wanted(self, probe: str) -> bool:
         return not self._config.probes or probe in self._config.probes
+
+    def _is_over(self) -> bool:
+        return time.monotonic() >= self._end_s
 
     def _probe(
         self,
@@ -192,6 +181,9 @@ class _Observer:
     ) -> Seen | None:
         """Starts the target, or another one, for a probe; None if it failed or is not wanted."""
         if not self._is_wanted(name):
+            return None
+        if self._is_over():
+            self._record_failure(name, TIME_OVER, "a longer --for")
             return None
         self._note(f"Looking at {NAMES.get(name, name)}.")
         is_floor = prepared is not None and prepared is self._config.floor
@@ -204,8 +196,8 @@ class _Observer:
                 # Requests for delays are ours: a server of the user may not survive them.
                 is_ours = is_floor or (name == "timers" and not prepared.capabilities)
                 if not is_ours and not running.is_alive():
-                    message = f"{running.name} {running.exit_description()} while it was looked at"
-                    raise TargetError(message, stderr=running.output_tail()) from error
+                    ended = f"{running.name} {running.exit_description()} while it was looked at"
+                    raise running.error(ended) from error
                 self._record_failure(name, str(error), error.remedy)
                 return None
         if not is_floor:
@@ -213,16 +205,21 @@ class _Observer:
         return seen
 
     def _record_failure(self, name: str, reason: str, hint: str = "") -> None:
-        self._lost.append(ProbeFailure(probe=NAMES.get(name, name), reason=reason, hint=hint))
+        self._lost.append(model.ProbeFailure(probe=NAMES.get(name, name), reason=reason, hint=hint))
 
     @contextmanager
     def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
         """Starts the target on some cores, with one worker for each."""
         self._interruption.check()
-        launcher = Launcher(
-            cores=on, rng=self._rng, give_up=lambda: self._interruption.asked, note=self._note
-        )
-        with launcher.ready(prepared, self._config.workload) as running:
+        workload = self._config.workload
+        launcher = self._host.launcher(self._rng.getrandbits(31), on, None)
+        with ready(
+            self._host,
+            launcher.start(prepared, workload),
+            workload,
+            lambda: self._interruption.asked,
+            self._note,
+        ) as running:
             yield running
             self._interruption.check()
 
@@ -231,24 +228,19 @@ class _Observer:
         asked = updated(workload, path=workload.path if path is None else path)
         return RequestTarget.of(running.address, asked)
 
-    def _load(self, running: RunningTarget) -> LoadObservation:
-        spec, started = self._spec(running, WINDOW_NS), self._interruption.waits_for
-        return probes.observe_load(spec, self._cores, started=started)
+    def _load(self, running: RunningTarget) -> model.LoadObservation:
+        return probes.observe_load(self._loaded(running, WINDOW_NS), self._inspector(running))
 
-    def _waits(self, running: RunningTarget) -> WaitObservation:
-        spec, started = self._spec(running, WAITS_NS), self._interruption.waits_for
-        return probes.observe_waits(spec, self._cores, started=started)
+    def _inspector(self, running: RunningTarget) -> Inspector:
+        return self._host.inspector(running, self._cores)
 
     def _profile(self, running: RunningTarget) -> ProfileObservation:
-        """Samples the target under the same load, in a longer window for enough samples."""
         try:
-            measured, samples = profile_load(
-                self._spec(running, PROFILE_NS),
-                self._cores,
-                started=self._interruption.waits_for,
-                frequency=FREQUENCY_SHORT_HZ,
-            )
-        except (LoadgenError, ProfilerError) as error:
+            loaded, inspector = self._loaded(running, PROFILE_NS), self._inspector(running)
+            measured, samples = profile_load(loaded, inspector, FREQUENCY_SHORT_HZ)
+        except (HostLost, TargetError):
+            raise
+        except JissokuError as error:
             raise ProbeError(str(error)) from error
         finally:
             remove_perf_maps(running)
@@ -256,12 +248,16 @@ class _Observer:
             requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
         )
 
-    def _spec(self, running: RunningTarget, window_ns: int) -> LoadSpec:
+    def _loaded(self, running: RunningTarget, window_ns: int) -> HostLoad:
         config, arms = self._config, {running.name: running}
-        return LoadSpec.of(arms, config.workload, WARMUP_NS, window_ns, config.seed)
+        timing = TrialTiming(WARMUP_NS, window_ns)
+        return self._on_host(LoadSpec.of(arms, config.workload, timing, config.seed))
+
+    def _on_host(self, spec: LoadSpec) -> HostLoad:
+        started = self._interruption.waits_for
+        return HostLoad(host=self._host, spec=spec, cores=self._cores, started=started)
 
     def _can_probe_timers(self) -> bool:
-        """Whether the target supports delays; recipes declare it, other targets are tested."""
         if not self._is_wanted("timers"):
             return False
         parts = self._config.prepared.capabilities
@@ -270,18 +266,18 @@ class _Observer:
             return False
         return True
 
-    def _timers(self, running: RunningTarget) -> TimerObservation:
+    def _timers(self, running: RunningTarget) -> model.TimerObservation:
         def asking(delay_ms: int) -> RequestTarget:
             return self._request_target(running, f"/delay?ms={delay_ms}")
 
         with ExitStack() as stack:
-            copy = self._copy(running, stack)
+            copy = self._copy(stack)
             check = self._interruption.check
             return probes.observe_timers(asking, lambda: self._cost(running, copy), check)
 
-    def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
+    def _copy(self, stack: ExitStack) -> RunningTarget | None:
         """A second copy of the target; None if only one is possible, or for an external server."""
-        if running.pid is None:
+        if self._config.prepared.address is not None:
             return None
         try:
             return stack.enter_context(self._started(self._config.prepared, self._one_core))
@@ -291,19 +287,14 @@ class _Observer:
 
     def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> probes.LoadCost:
         arms = {"target": running} | ({} if copy is None else {"copy": copy})
-        seed = self._config.seed
-        spec = LoadSpec.of(arms, SHORT_DELAYS, DELAYS_WARMUP_NS, DELAYS_WINDOW_NS, seed)
-        costs = probes.observe_costs(spec, self._cores, started=self._interruption.waits_for)
+        spec = LoadSpec.of(arms, SHORT_DELAYS, DELAYS, self._config.seed)
+        costs = probes.observe_costs(self._on_host(spec))
         return probes.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
-    def _floor(self) -> LoadObservation | None:
+    def _floor(self) -> model.LoadObservation | None:
         floor = self._config.floor
         if floor is None:
             if self._is_wanted("floor"):
                 self._record_failure("floor", "it answers / and /42 only", "--path /")
             return None
         return self._probe("floor", self._load, prepared=floor)
-
-
-def _pids(running: RunningTarget) -> set[int]:
-    return process_tree(running.root)

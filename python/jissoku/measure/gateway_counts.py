@@ -8,14 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jissoku.conformance.counted_load import (
-    CountedClient,
-    CountingUpstream,
-    Counts,
-    add_doubled,
-    in_rounds,
-    until,
-)
+from jissoku.conformance import counted_load
 from jissoku.conformance.messages import MalformedMessage, RequestReader
 from jissoku.conformance.stream_readers import difference, mutated_requests, stream_readers
 from jissoku.measure.conformance import started_gateway
@@ -55,7 +48,7 @@ class GatewayCount(StrEnum):
 
 def count_gateway(
     prepared: PreparedTarget, what: GatewayCount, transport: Transport, amount: int
-) -> tuple[Counts, int]:
+) -> tuple[counted_load.Counts, int]:
     """The counts of N requests of the idle race, or restarts, and of connections to the server.
 
     The proxy is started before a counting server.
@@ -73,19 +66,21 @@ async def _count(
     transport: Transport,
     amount: int,
     interruption: Interruption,
-) -> tuple[Counts, int]:
+) -> tuple[counted_load.Counts, int]:
     is_race = what is GatewayCount.IDLE_RACE
-    counts: Counts = {}
-    upstream = CountingUpstream(
+    counts: counted_load.Counts = {}
+    upstream = counted_load.CountingUpstream(
         transport, idle_s=IDLE_S if is_race else None, work_s=0.0 if is_race else WORK_S
     )
     async with upstream:
         addresses = (upstream.address,)
         with started_gateway(prepared, addresses, random.Random(0), interruption) as running:
-            clients = [CountedClient(running.address, n, counts) for n in range(CLIENTS)]
+            clients = [
+                counted_load.CountedClient(running.address, n, counts) for n in range(CLIENTS)
+            ]
             try:
                 if is_race:
-                    await in_rounds(
+                    await counted_load.in_rounds(
                         clients, requests=amount, pause_s=lambda rng: rng.uniform(*PAUSE_S), seed=0
                     )
                 else:
@@ -93,18 +88,18 @@ async def _count(
             finally:
                 for client in clients:
                     client.close()
-    add_doubled(counts, upstream.received)
+    counted_load.add_doubled(counts, upstream.received)
     return counts, upstream.connections
 
 
 async def _restart(
     amount: int,
-    upstream: CountingUpstream,
-    clients: list[CountedClient],
+    upstream: counted_load.CountingUpstream,
+    clients: list[counted_load.CountedClient],
     interruption: Interruption,
 ) -> None:
     done = asyncio.Event()
-    load = asyncio.create_task(until(clients, done, seed=0))
+    load = asyncio.create_task(counted_load.until(clients, done, seed=0))
     for _ in range(amount):
         await asyncio.sleep(RESTART_EVERY_S)
         interruption.check()
@@ -175,11 +170,7 @@ class _Server:
 
 
 def count_mutations(prepared: PreparedTarget, amount: int, seed: int = 0) -> MutationCounts:
-    """Sends mutated requests, each on a new connection, and parses the forwarded bytes.
-
-    Raises:
-        Interrupted: On request.
-    """
+    """Sends mutated requests, each on a new connection, and parses the forwarded bytes."""
     with Interruption() as interruption:
         return asyncio.run(_count_mutations(prepared, amount, seed, interruption))
 

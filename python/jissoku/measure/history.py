@@ -3,36 +3,18 @@
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
-from jissoku.history import queries
+from jissoku.history import index as queries
 from jissoku.history.index import FolderCache, HistoryIndex, Present
-from jissoku.inference.across_runs import (
-    Occasion,
-    first_of_occasions,
-    machine_days,
-    observed_tau,
-    occasions,
-    run_difference,
-    started,
-    tau_of_neighbours,
-)
+from jissoku.inference import across_runs
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import finished_series, planned_series, series_plans
-from jissoku.model.history import (
-    FolderEntry,
-    IndexedRun,
-    MachineDay,
-    RunDifference,
-    RunRows,
-    Series,
-    Tau,
-)
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model import history as model, plural, updated
 from jissoku.records.run_folder import find_runs
 from jissoku.report.format import clean
 from jissoku.targets.placeholders import default_cache
@@ -69,15 +51,12 @@ class History:
         weakref.finalize(self, self.session.close)
         self.is_damaged = False
         self._before = before.headers_read if before else {}
-        self._headers: tuple[IndexedRun, ...] | None = None
-        self.headers_read: dict[str, IndexedRun] = {}
-        self._occasions: tuple[Occasion, ...] | None = None
-        self._taus: dict[str, Tau] = {}
-        self._series: dict[str, tuple[Series, ...]] = {}
+        self.headers_read: dict[str, model.IndexedRun] = {}
+        self._taus: dict[str, model.Tau] = {}
+        self._series: dict[str, tuple[model.Series, ...]] = {}
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """The block reads of the database."""
         try:
             with self.index.reading():
                 yield
@@ -85,75 +64,34 @@ class History:
             self.is_damaged = True
             raise
 
-    def runs(self) -> tuple[IndexedRun, ...]:
+    def runs(self) -> tuple[model.IndexedRun, ...]:
         """All runs, earliest first, with all their measurements: for few runs."""
-        headers = self.headers()
-        measured = self._measured(self.headers_read)
-        return tuple(measured[run.row.run] for run in headers)
+        keys = [run.row.run for run in self.headers()]
+        return tuple(self._measured(keys).values())
 
-    def headers(self) -> tuple[IndexedRun, ...]:
+    def headers(self) -> tuple[model.IndexedRun, ...]:
         """All runs, earliest first, without their measurements; read once."""
-        if self._headers is None:
-            self._headers = self._read_headers()
-            self.headers_read = {run.row.run: run for run in self._headers}
+        if not self.headers_read:
+            present, before = self.present, self._before
+            new = present.keys() - before.keys()
+            kept = [_placed(before[key], *present[key]) for key in present if key in before]
+            with self.reading():
+                chosen = new if kept else None
+                fresh = queries.headers(self.session, present, chosen) if new else ()
+            ordered = sorted([*kept, *fresh], key=lambda run: (run.row.started_utc, run.row.run))
+            self.headers_read = {run.row.run: run for run in ordered}
             self._before = {}
-        return self._headers
+        return tuple(self.headers_read.values())
 
     def targets(self) -> tuple[str, ...]:
         with self.reading():
             return queries.targets(self.session)
 
-    def series(self, target: str) -> tuple[Series, ...]:
+    def series(self, target: str) -> tuple[model.Series, ...]:
         """A target's cost over time, a series for each question; computed once."""
-        if target not in self._series:
-            self._series[target] = self._read_series(target)
-        return self._series[target]
-
-    def costs(self) -> dict[str, dict[str, bool]]:
-        """By key of a run its arms with a cost, and whether one of their costs is at a rate."""
-        with self.reading():
-            return queries.costs(self.session)
-
-    def machine_days(self) -> tuple[MachineDay, ...]:
-        """What disturbed trials, by day and class of machines, earliest first."""
-        rows = [run.row for run in self.headers()]
-        with self.reading():
-            return tuple(machine_days(rows, queries.rejections(self.session)))
-
-    def difference(self, first: str, second: str) -> RunDifference:
-        """Compares two runs, given by key, relative to arms that are the same program in both.
-
-        Raises:
-            KeyError: There is no run of a key.
-        """
-        self.headers()
-        earlier, later = sorted((self.headers_read[first], self.headers_read[second]), key=started)
-        tau = self.tau(later.row.machine)
-        measured = self._measured({first, second})
-        return run_difference(measured[earlier.row.run], measured[later.row.run], tau)
-
-    def tau(self, machine: str) -> Tau:
-        """Rule 4, of a class of machines; computed once."""
-        if machine not in self._taus:
-            like = [found for found in self.occasions() if found[0].row.machine == machine]
-            groups = first_of_occasions(like)
-            keys = {run.row.run for group in groups for run in group}
-            with self.reading():
-                means = queries.means_of(self.session, keys)
-            self._taus[machine] = tau_of_neighbours(
-                [updated(run, means=means.get(run.row.run, {})) for run in group]
-                for group in groups
-            )
-        return self._taus[machine]
-
-    def occasions(self) -> tuple[Occasion, ...]:
-        """All runs by occasion, without their measurements; grouped once."""
-        if self._occasions is None:
-            self._occasions = occasions(self.headers())
-        return self._occasions
-
-    def _read_series(self, target: str) -> tuple[Series, ...]:
-        plans = series_plans(self.occasions(), target)
+        if target in self._series:
+            return self._series[target]
+        plans = series_plans(self._occasions, target)
         arms = {plan.arm for plan in plans}
         units = {unit for plan in plans for unit in plan.units.values()}
         with self.reading():
@@ -165,23 +103,54 @@ class History:
             key: updated(self.headers_read[key], means=means.get(key, {})) for key in needed
         }
         measured |= self._measured({key for one in planned for key in one.beside_changes})
-        return finished_series(planned, measured, {one: self.tau(one) for one in taus})
+        found = finished_series(planned, measured, {one: self.tau(one) for one in taus})
+        self._series[target] = found
+        return found
 
-    def _measured(self, keys: Collection[str]) -> dict[str, IndexedRun]:
+    def costs(self) -> dict[str, dict[str, bool]]:
+        """By key of a run its arms with a cost, and whether one of their costs is at a rate."""
+        with self.reading():
+            return queries.costs(self.session)
+
+    def machine_days(self) -> tuple[model.MachineDay, ...]:
+        rows = [run.row for run in self.headers()]
+        with self.reading():
+            return tuple(across_runs.machine_days(rows, queries.rejections(self.session)))
+
+    def difference(self, first: str, second: str) -> model.RunDifference:
+        """Compares two runs, given by key, relative to arms that are the same program in both."""
+        self.headers()
+        earlier, later = sorted(
+            (self.headers_read[first], self.headers_read[second]), key=across_runs.started
+        )
+        tau = self.tau(later.row.machine)
+        measured = self._measured({first, second})
+        return across_runs.run_difference(measured[earlier.row.run], measured[later.row.run], tau)
+
+    def tau(self, machine: str) -> model.Tau:
+        if machine not in self._taus:
+            like = [found for found in self._occasions if found[0].row.machine == machine]
+            groups = across_runs.first_of_occasions(like)
+            keys = {run.row.run for group in groups for run in group}
+            with self.reading():
+                means = queries.means_of(self.session, keys)
+            self._taus[machine] = across_runs.tau_of_neighbours(
+                [updated(run, means=means.get(run.row.run, {})) for run in group]
+                for group in groups
+            )
+        return self._taus[machine]
+
+    @cached_property
+    def _occasions(self) -> tuple[across_runs.Occasion, ...]:
+        return across_runs.occasions(self.headers())
+
+    def _measured(self, keys: Collection[str]) -> dict[str, model.IndexedRun]:
         with self.reading():
             logs = queries.logs_of(self.session, keys)
         return {key: updated(self.headers_read[key], logs=logs.get(key, {})) for key in keys}
 
-    def _read_headers(self) -> tuple[IndexedRun, ...]:
-        present, before = self.present, self._before
-        new = present.keys() - before.keys()
-        kept = [_placed(before[key], *present[key]) for key in present if key in before]
-        with self.reading():
-            fresh = queries.headers(self.session, present, new if kept else None) if new else ()
-        return tuple(sorted([*kept, *fresh], key=lambda run: (run.row.started_utc, run.row.run)))
 
-
-def _placed(run: IndexedRun, folder: str, unfinished: str) -> IndexedRun:
+def _placed(run: model.IndexedRun, folder: str, unfinished: str) -> model.IndexedRun:
     if (run.folder, run.unfinished) == (folder, unfinished):
         return run
     return updated(run, folder=folder, unfinished=unfinished)
@@ -201,10 +170,15 @@ class FoundRuns:
         self._before = before if is_usable else None
         self.index = index_in(cache)
         self._roots = tuple(roots)
-        self.present, self.broken = _present(roots, FolderCache(cache or default_cache()))
+        self.present: dict[str, tuple[str, str]] = {}
+        self.broken: list[str] = []
+        for folder, entry in _entries(roots, cache):
+            if entry.run:
+                self.present.setdefault(entry.run, (folder, entry.unfinished))
+            elif entry.problem:
+                self.broken.append(clean(f"{folder} cannot be read: {entry.problem}"))
 
     def new(self) -> list[str]:
-        """Keys of the runs that the index does not have."""
         known = self.index.known()
         return [key for key in self.present if key not in known]
 
@@ -219,11 +193,9 @@ class FoundRuns:
         self.index.add(batch)
 
     def leave_out(self, key: str, reason: str) -> None:
-        """Takes out a run whose records cannot be read."""
         self.broken.append(clean(f"{self.present.pop(key)[0]} is left out: {reason}"))
 
     def check_any(self) -> None:
-        """Raises InputError if there is no run."""
         if not self.present:
             more = f" ({self.broken[0]})" if self.broken else ""
             where = clean(", ".join(map(str, self._roots)))
@@ -242,12 +214,10 @@ class FoundRuns:
 
 
 def index_in(cache: Path | None = None) -> HistoryIndex:
-    """The index of this version in a cache; default: the user's cache."""
     return HistoryIndex(cache or default_cache(), REVISION)
 
 
-def rows_of(key: str, folder: str) -> RunRows:
-    """The rows of a run; raises InputError if its records cannot be read."""
+def rows_of(key: str, folder: str) -> model.RunRows:
     place = Path(folder)
     try:
         run, trials = records.read(place)
@@ -256,29 +226,15 @@ def rows_of(key: str, folder: str) -> RunRows:
         raise InputError(str(error)) from error
 
 
-def _present(
-    roots: Sequence[Path], folders: FolderCache
-) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """By key the folder of each run and why it is unfinished; and what cannot be read."""
-    present: dict[str, tuple[str, str]] = {}
-    broken = []
-    for folder, entry in _entries(roots, folders):
-        if entry.run:
-            present.setdefault(entry.run, (folder, entry.unfinished))
-        elif entry.problem:
-            broken.append(clean(f"{folder} cannot be read: {entry.problem}"))
-    return present, broken
-
-
 def documents(roots: Sequence[Path], cache: Path | None = None) -> Iterator[tuple[str, str]]:
     """The folder and the file of every explanation, tuning and profile below some folders."""
-    for folder, entry in _entries(roots, FolderCache(cache or default_cache())):
+    for folder, entry in _entries(roots, cache):
         if entry.document:
             yield folder, entry.document
 
 
-def _entries(roots: Sequence[Path], folders: FolderCache) -> Iterator[tuple[str, FolderEntry]]:
-    """Every folder below some others, with its path."""
+def _entries(roots: Sequence[Path], cache: Path | None) -> Iterator[tuple[str, model.FolderEntry]]:
+    folders = FolderCache(cache or default_cache())
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root} is not a folder: name a folder of runs with --records")
@@ -299,10 +255,8 @@ def open_history(
 ) -> History:
     """Brings the index up to date with the records below some folders, and opens it.
 
-    Args:
-        note: Receives messages about slow steps.
-        cache: Folder of the index; default: the user's cache.
-        before: A history opened before; returned again if nothing has changed.
+    `note` receives messages about slow steps. A history opened `before` is returned again if
+    nothing has changed.
     """
     found = FoundRuns(roots, cache, before)
     new = found.new()
@@ -319,8 +273,7 @@ def open_history(
     return history
 
 
-def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
-    """A run by its folder, the end of its folder's path, or the beginning of its key."""
+def find_run(runs: Sequence[model.IndexedRun], name: str) -> model.IndexedRun:
     asked = Path(name)
     found = [run for run in runs if Path(run.folder) == asked]
     found = found or [
@@ -337,10 +290,10 @@ def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
     return found[0]
 
 
-def compare_folders(earlier: Path, later: Path) -> RunDifference:
+def compare_folders(earlier: Path, later: Path) -> model.RunDifference:
     """Compares two runs, given by folder, relative to arms that are the same program in both."""
     with TemporaryDirectory(prefix="jissoku-history-") as scratch:
         found = open_history((earlier, later), lambda _: None, Path(scratch))
         known = found.runs()
     runs = [find_run(known, str(folder)) for folder in (earlier, later)]
-    return run_difference(runs[0], runs[1], observed_tau(runs))
+    return across_runs.run_difference(runs[0], runs[1], across_runs.observed_tau(runs))

@@ -1,7 +1,6 @@
 """Targets of tuning: a recipe with its knobs, or the user's own configuration."""
 
 import difflib
-import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.explain.settings import server_of_command
-from jissoku.measure.selection import build_paths
+from jissoku.measure.host import build_paths
 from jissoku.measure.tune import TuningTarget
 from jissoku.model import ChangeKind, ConfigFile, Knob, Recipe, StartCommand, UnavailableTarget
 from jissoku.model.updated import updated
@@ -43,12 +42,9 @@ def tuning_target(
 def target_of_configuration(
     path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, prefix: str, listen: str = ""
 ) -> TuningTarget:
-    """The user's nginx configuration; it is only read.
+    """The user's nginx configuration, which is only read; `base` is prepared from its recipe.
 
-    Args:
-        base: nginx, prepared from its recipe.
-        prefix: The folder that relative paths of a configuration refer to, as nginx was built.
-        listen: The address that receives requests; empty: it is chosen.
+    Its relative paths refer to `prefix`. Requests go to `listen`; empty: it is chosen.
     """
     original = nginx_config.read(path)
     nginx_sandbox.require_http(original)
@@ -56,16 +52,16 @@ def target_of_configuration(
 
     def unfit(knob: Knob) -> str:
         reason = nginx_config.unfit(original, knob, len(available_cores()))
-        return reason or _if_same(nginx_config.switch(original, knob), original)
+        return reason or (ALREADY_SET if nginx_config.switch(original, knob) == original else "")
 
     return _target(
         f"nginx with {path}",
         knobs,
         unfit,
         prepared=lambda some: nginx_sandbox.prepared(
-            base, _switched(original, some), address, prefix
+            base, nginx_config.switch(original, *some), address, prefix
         ),
-        diff=lambda some: original.diff(_switched(original, some)),
+        diff=lambda some: original.diff(nginx_config.switch(original, *some)),
         sandbox=nginx_sandbox.describe_changes(address),
     )
 
@@ -81,16 +77,16 @@ def target_of_haproxy_configuration(
 
     def unfit(knob: Knob) -> str:
         reason = haproxy_config.unfit(original, knob)
-        return reason or _if_same(haproxy_config.switch(original, knob), original)
+        return reason or (ALREADY_SET if haproxy_config.switch(original, knob) == original else "")
 
     return _target(
         f"haproxy with {path}",
         knobs,
         unfit,
         prepared=lambda some: haproxy_config.prepared(
-            base, _lines_switched(original, some), address
+            base, haproxy_config.switch(original, *some), address
         ),
-        diff=lambda some: "".join(_lines(original, _lines_switched(original, some), str(path))),
+        diff=lambda some: _lines(original, haproxy_config.switch(original, *some), str(path)),
         sandbox=haproxy_config.describe_changes(address),
     )
 
@@ -127,7 +123,6 @@ def target_of_command(base: PreparedTarget, recipes: Mapping[str, Recipe]) -> Tu
 
 
 def target_of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget) -> TuningTarget:
-    """A recipe, whose knobs change its configuration, its environment or its command."""
     if not knobs:
         raise InputError(f"the recipe {recipe.name} has no knobs to try")
     found = _target(
@@ -162,10 +157,6 @@ def _target(
     )
 
 
-def _if_same(changed: object, original: object) -> str:
-    return ALREADY_SET if changed == original else ""
-
-
 def _prefix(base: PreparedTarget) -> str:
     """The folder that relative paths of a configuration refer to, as nginx was built."""
     command = [str(base.values["program"]), "-V"]
@@ -180,36 +171,24 @@ def _prefix(base: PreparedTarget) -> str:
 
 
 def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
-    """Why there are no knobs to test; empty if there are."""
     if _names_directives([knob]):
         reasons = [
             nginx_config.unfit(_configuration(config), knob, len(available_cores()))
             for config in base.config
-            if _is_nginx(config)
+            if config.name.endswith(".conf")
         ]
         if reasons and all(reasons):
             return reasons[0]
     for config in base.config:
         if config.name == haproxy_config.NAME and (why := haproxy_config.unfit(config.text, knob)):
             return why
-    is_so = _prepared(base, [knob]) == base or _follows(base, knob)
-    return ALREADY_SET if is_so else ""
-
-
-def _follows(base: PreparedTarget, knob: Knob) -> bool:
-    """Whether the recipe already derives the knob's value from the number of cores."""
-    texts = [config.text for config in base.config]
-    return any(
-        change.kind is ChangeKind.DIRECTIVE and f"{change.name} {{workers}};" in text
+    # The recipe may derive the knob's value from the number of cores.
+    follows_cores = any(
+        change.kind is ChangeKind.DIRECTIVE and f"{change.name} {{workers}};" in config.text
         for change in knob.change
-        for text in texts
+        for config in base.config
     )
-
-
-def _switched(configuration: Configuration, knobs: Sequence[Knob]) -> Configuration:
-    for knob in knobs:
-        configuration = nginx_config.switch(configuration, knob)
-    return configuration
+    return ALREADY_SET if follows_cores or _prepared(base, [knob]) == base else ""
 
 
 def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
@@ -229,28 +208,16 @@ def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
 
 def _with_knobs(config: ConfigFile, knobs: Sequence[Knob]) -> ConfigFile:
     if config.name == haproxy_config.NAME:
-        return ConfigFile(name=config.name, text=_lines_switched(config.text, knobs))
-    if not _is_nginx(config) or not _names_directives(knobs):
+        return updated(config, text=haproxy_config.switch(config.text, *knobs))
+    if not config.name.endswith(".conf") or not _names_directives(knobs):
         return config
-    after = nginx_sandbox.within_cores(_switched(_configuration(config), knobs))
-    return ConfigFile(
-        name=config.name, text=nginx_sandbox.unescape_placeholders(after.texts[after.main])
-    )
-
-
-def _lines_switched(text: str, knobs: Sequence[Knob]) -> str:
-    for knob in knobs:
-        text = haproxy_config.switch(text, knob)
-    return text
+    after = nginx_sandbox.within_cores(nginx_config.switch(_configuration(config), *knobs))
+    return updated(config, text=nginx_sandbox.unescape_placeholders(after.texts[after.main]))
 
 
 def _configuration(config: ConfigFile) -> Configuration:
     """Our placeholders look like blocks in nginx's grammar, so they are escaped meanwhile."""
     return Configuration({Path(config.name): nginx_sandbox.escape_placeholders(config.text)})
-
-
-def _is_nginx(config: ConfigFile) -> bool:
-    return config.name.endswith(".conf")
 
 
 def _names_directives(knobs: Sequence[Knob]) -> bool:
@@ -268,24 +235,21 @@ def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[s
 
 
 def _diff(before: PreparedTarget, after: PreparedTarget) -> str:
-    """The diff of the configuration files, and of environment and command if they differ."""
-    parts: list[str] = []
-    for old, new in zip(before.config, after.config, strict=True):
-        parts += _lines(old.text, new.text, old.name)
-    parts += _lines(_environment(before), _environment(after), "environment")
-    parts += _lines(_command(before), _command(after), "command")
-    return "".join(parts)
+    assert before.start is not None, "a recipe has a command"
+    assert after.start is not None, "with knobs, too"
+    parts = [
+        _lines(old.text, new.text, old.name)
+        for old, new in zip(before.config, after.config, strict=True)
+    ]
+    old, new = (
+        "".join(f"{key}={value}\n" for key, value in sorted(start.environment.items()))
+        for start in (before.start, after.start)
+    )
+    parts.append(_lines(old, new, "environment"))
+    old, new = (" ".join(start.command) + "\n" for start in (before.start, after.start))
+    return "".join([*parts, _lines(old, new, "command")])
 
 
-def _lines(old: str, new: str, name: str) -> list[str]:
+def _lines(old: str, new: str, name: str) -> str:
     both = (old.splitlines(keepends=True), new.splitlines(keepends=True))
-    return list(difflib.unified_diff(*both, name, f"{name} (proven)"))
-
-
-def _environment(prepared: PreparedTarget) -> str:
-    found = prepared.start.environment if prepared.start else {}
-    return "".join(f"{key}={value}{os.linesep}" for key, value in sorted(found.items()))
-
-
-def _command(prepared: PreparedTarget) -> str:
-    return " ".join(prepared.start.command) + os.linesep if prepared.start else ""
+    return "".join(difflib.unified_diff(*both, name, f"{name} (proven)"))

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import time
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from jissoku.system.cores import available_cores, siblings
 UNKNOWN = "unknown"
 CPU = Path("/sys/devices/system/cpu")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
+ADVICE = Path(__file__).with_name("health.toml")
 
 # Environment variable with the user's name for the machine, the only name that is recorded.
 LABEL_VARIABLE = "JISSOKU_MACHINE_LABEL"
@@ -97,12 +99,10 @@ def _hypervisor() -> str:
 
 
 def _turbo() -> str:
-    intel = _word(CPU / "intel_pstate" / "no_turbo")
-    if intel != UNKNOWN:
-        return "off" if intel == "1" else "on"
-    boost = _word(CPU / "cpufreq" / "boost")
-    if boost != UNKNOWN:
-        return "on" if boost == "1" else "off"
+    for file, off in (("intel_pstate/no_turbo", "1"), ("cpufreq/boost", "0")):
+        switch = _word(CPU / file)
+        if switch != UNKNOWN:
+            return "off" if switch == off else "on"
     return UNKNOWN
 
 
@@ -114,22 +114,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One inspected property, its value, and the remedy if it is unsuitable."""
-
     name: str
     state: State
     observed: str
     advice: str = ""
 
 
-Look = Callable[[], tuple[State, str]]
-
-
 def run_health_checks() -> Iterator[HealthCheck]:
     """Inspects everything; takes about a second, in which it measures the CPU use of others."""
-    for name, look, advice in HEALTH_CHECKS:
+    advice = tomllib.loads(ADVICE.read_text(encoding="utf-8"))
+    for name, look in HEALTH_CHECKS.items():
         state, seen = look()
-        yield HealthCheck(name, state, seen, "" if state is State.FINE else advice)
+        text = advice[name].format(descriptors=DESCRIPTORS_WANTED)
+        yield HealthCheck(name, state, seen, "" if state is State.FINE else text)
 
 
 def _cores() -> tuple[State, str]:
@@ -141,13 +138,9 @@ def _cores() -> tuple[State, str]:
 
 
 def _smt() -> tuple[State, str]:
-    if any(len(cores.siblings(core)) > 1 for core in cores.available_cores()):
+    if machine().smt:
         return State.WARN, "physical cores have two threads, kept on one side"
     return State.FINE, "no two cores share a physical one"
-
-
-def _matches(value: str, wanted: str) -> tuple[State, str]:
-    return (State.FINE if value == wanted else State.WARN), value
 
 
 def _others() -> tuple[State, str]:
@@ -190,69 +183,54 @@ def busiest(before: CpuByProcess, after: CpuByProcess) -> list[str]:
     return [name for name in sorted(used, key=used.__getitem__, reverse=True)[:3] if used[name]]
 
 
+def _graded(text: str, *, fine: bool) -> tuple[State, str]:
+    return (State.FINE if fine else State.WARN), text
+
+
+def _matches(value: str, wanted: str) -> tuple[State, str]:
+    return _graded(value, fine=value == wanted)
+
+
 def _descriptors() -> tuple[State, str]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    state = State.FINE if soft >= DESCRIPTORS_WANTED else State.WARN
-    return state, f"{soft:,}, of {hard:,} allowed"
+    return _graded(f"{soft:,}, of {hard:,} allowed", fine=soft >= DESCRIPTORS_WANTED)
 
 
 def _ports() -> tuple[State, str]:
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     count = last - first + 1
-    return (State.FINE if count >= PORTS_WANTED else State.WARN), f"{count:,} ({first}-{last})"
+    return _graded(f"{count:,} ({first}-{last})", fine=count >= PORTS_WANTED)
 
 
 def _waiting() -> tuple[State, str]:
     tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
     rows = [row for table in tables if table.exists() for row in table.read_text().splitlines()]
     count = sum(row.split()[3] == TIME_WAIT for row in rows)
-    return (State.FINE if count < WAITING_MAX else State.WARN), f"{count:,}"
+    return _graded(f"{count:,}", fine=count < WAITING_MAX)
 
 
 def _backlog() -> tuple[State, str]:
     size = int(Path("/proc/sys/net/core/somaxconn").read_text())
-    return (State.FINE if size >= BACKLOG_WANTED else State.WARN), f"{size:,}"
+    return _graded(f"{size:,}", fine=size >= BACKLOG_WANTED)
 
 
 def _uring() -> tuple[State, str]:
-    try:
-        switch = Path("/proc/sys/kernel/io_uring_disabled").read_text().strip()
-    except OSError:
-        return State.WARN, UNKNOWN
-    return (State.FINE, "allowed") if switch == "0" else (State.WARN, "switched off")
+    switch = _word(Path("/proc/sys/kernel/io_uring_disabled"))
+    texts = {"0": "allowed", UNKNOWN: UNKNOWN}
+    return _graded(texts.get(switch, "switched off"), fine=switch == "0")
 
 
-HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
-    ("cores", _cores, "use a machine with two physical cores; ratios only"),
-    ("SMT", _smt, "for absolute values: echo off > /sys/devices/system/cpu/smt/control"),
-    (
-        "frequency governor",
-        lambda: _matches(machine().governor, "performance"),
-        "cpupower frequency-set -g performance; where the host decides, rely on ratios only",
-    ),
-    (
-        "turbo",
-        lambda: _matches(machine().turbo, "off"),
-        "turn it off in the firmware; where the host decides, rely on ratios only",
-    ),
-    (
-        "virtual machine",
-        lambda: _matches(machine().hypervisor, "none seen"),
-        "absolute values vary with other guests; rely on ratios, see `jissoku self-test`",
-    ),
-    (
-        "other work",
-        _others,
-        "ratios beside other programs are nearer to 1, and every verdict says so",
-    ),
-    ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),
-    ("local ports", _ports, "sysctl -w net.ipv4.ip_local_port_range='1024 65000'"),
-    ("in TIME_WAIT", _waiting, "wait a minute before measuring how connections are made"),
-    ("listen backlog", _backlog, "sysctl -w net.core.somaxconn=4096"),
-    (
-        "clock",
-        lambda: _matches(machine().clocksource, "tsc"),
-        "reading it costs a system call, which the load generator pays",
-    ),
-    ("io_uring", _uring, "sysctl -w kernel.io_uring_disabled=0; the floor uses epoll meanwhile"),
-)
+HEALTH_CHECKS: dict[str, Callable[[], tuple[State, str]]] = {
+    "cores": _cores,
+    "SMT": _smt,
+    "frequency governor": lambda: _matches(machine().governor, "performance"),
+    "turbo": lambda: _matches(machine().turbo, "off"),
+    "virtual machine": lambda: _matches(machine().hypervisor, "none seen"),
+    "other work": _others,
+    "open files": _descriptors,
+    "local ports": _ports,
+    "in TIME_WAIT": _waiting,
+    "listen backlog": _backlog,
+    "clock": lambda: _matches(machine().clocksource, "tsc"),
+    "io_uring": _uring,
+}

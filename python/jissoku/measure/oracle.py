@@ -9,27 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
 from jissoku.model.calibration import InstalledTool, LoadPoint, Scenario, Tool
-from jissoku.system import toml_file
+from jissoku.system import processes as system, toml_file
 from jissoku.system.address import sockets_of
 from jissoku.system.interruption import Interruption
-from jissoku.system.processes import (
-    TICK_NS,
-    CoreTimes,
-    Processes,
-    all_processes,
-    core_times,
-    is_kernel_thread,
-    process_tree,
-)
 
 # Limit for the oracle's start, which allocates memory for two million requests.
 START_S = 20.0
@@ -85,19 +76,23 @@ class ForeignCpuMonitor:
         return max(0.0, self._others_s() - self._before) / max(span, 1e-9)
 
     def _others_s(self) -> float:
-        ticks = steal_ticks(core_times(), self._cores)
-        return (ticks + others_ticks(all_processes(), os.getpid(), self._cores)) * TICK_NS / 1e9
+        ticks = steal_ticks(system.core_times(), self._cores)
+        return (
+            (ticks + others_ticks(system.all_processes(), os.getpid(), self._cores))
+            * system.TICK_NS
+            / 1e9
+        )
 
 
-def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
+def others_ticks(processes: system.Processes, us: int, cores: Collection[int]) -> int:
     """Ticks so far of all processes except the kernel's and the descendants of `us`.
 
     A process that ends adds its time to its parent's, so that the sum loses none.
     """
-    ours = process_tree(us, processes)
+    ours = system.process_tree(us, processes)
     ticks = 0
     for pid, stat in processes.items():
-        if stat.core not in cores or is_kernel_thread(pid, stat):
+        if stat.core not in cores or system.is_kernel_thread(pid, stat):
             continue
         if pid == us:
             ticks += stat.cpu_ticks
@@ -106,8 +101,7 @@ def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
     return ticks
 
 
-def steal_ticks(times: Mapping[int, CoreTimes], cores: Collection[int]) -> int:
-    """Steal time of `cores`, in ticks."""
+def steal_ticks(times: Mapping[int, system.CoreTimes], cores: Collection[int]) -> int:
     return sum(times[core].steal for core in cores if core in times)
 
 
@@ -115,7 +109,7 @@ class CalibrationError(JissokuError):
     """The oracle failed, so there is no result about the tool."""
 
 
-class Oracle:
+class Oracle(AbstractContextManager["Oracle"]):
     def __init__(
         self, setup: Scenario, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
     ) -> None:
@@ -129,8 +123,7 @@ class Oracle:
         if tools:
             words += ["--stall-monitor", ",".join(map(str, sorted({*cores, *tools})))]
         for option, value in setup.oracle.items():
-            values = value if isinstance(value, list) else [value]
-            for one in values:
+            for one in value if isinstance(value, list) else [value]:
                 words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
         # A new session: Ctrl-C must reach only the lab, which still needs the oracle's report.
         self._process = subprocess.Popen(
@@ -150,9 +143,6 @@ class Oracle:
             raise CalibrationError(f"the oracle did not start: {self._stderr()}")
         self._is_monitor_first = _raise_priority(self._process.pid)
         self.holes = placeholder_values(line.removeprefix("listening on ").rstrip("/"), socket_path)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()  # Normally it has ended already.
@@ -179,12 +169,10 @@ class Oracle:
 def _raise_priority(pid: int) -> bool:
     """Raises the priority of its threads, if permitted.
 
-    The stall monitor is in a real-time class (sched(7)). The oracle itself only has the highest
-    priority of the normal class: as it spins, a real-time class would keep the kernel's own threads
-    from its core until the kernel takes the core away for up to 50 ms of every second.
-
-    Returns:
-        Whether every stall monitor has a real-time priority.
+    Returns whether every stall monitor has a real-time priority, which is in a class of its own
+    (sched(7)). The oracle itself only has the highest priority of the normal class: as it
+    spins, a real-time class would keep the kernel's own threads from its core until the kernel
+    takes the core away for up to 50 ms of every second.
     """
     is_monitor_first = True
     for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -201,7 +189,6 @@ def _raise_priority(pid: int) -> bool:
 
 
 def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:
-    """Values of the placeholders of a tool's command line."""
     if url.startswith("unix:"):
         return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
     host, _, port = url.removeprefix("http://").rpartition(":")
@@ -265,7 +252,6 @@ def start(
 def fill_files(
     found: InstalledTool, files: Mapping[str, str], folder: Path, holes: Mapping[str, str]
 ) -> dict[str, str]:
-    """Writes a tool's files into its folder; returns the placeholders of its command line."""
     for name, text in files.items():
         (folder / name).write_text(text.replace("{url}", holes["url"]), encoding="utf-8")
     return {**holes, "program": found.program, "python": sys.executable, "folder": str(folder)}
@@ -292,7 +278,6 @@ def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def end_session(process: subprocess.Popen[Any]) -> None:
-    """Ends the remaining processes of a tool's session."""
     with suppress(ProcessLookupError):  # It has ended, as expected.
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -311,20 +296,16 @@ def scrub(text: str, here: Mapping[str, str]) -> str:
     return text
 
 
-def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
-    found = [toml_file.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
+def read_tools() -> dict[str, Tool]:
+    found = [toml_file.read(path, Tool) for path in sorted(TOOLS.glob("*.toml"))]
     return {tool.name: tool for tool in found}
 
 
 def find_tool(tool: Tool, home: Path) -> InstalledTool:
     """Finds a tool on the search path, or in the folder of its installation command."""
-    places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
+    places = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", os.defpath)])
     beside = home / tool.get.program
-    program = (
-        str(beside)
-        if beside.is_file()
-        else shutil.which(tool.get.program, path=os.pathsep.join(places))
-    )
+    program = str(beside) if beside.is_file() else shutil.which(tool.get.program, path=places)
     if tool.get.program == "{python}":
         program = sys.executable
     how = tool.get.how.format(tools=home)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from jissoku.design.sampling_plan import SECOND, WINDOW_NS_MAX
 from jissoku.errors import TargetError
+from jissoku.inference.ablation import headroom_in
 from jissoku.measure.counting import REQUESTS
-from jissoku.measure.loadgen import LoadgenError, LoadSpec, run_load
-from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions, Workload
-from jissoku.model.updated import updated
+from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming, run_load
+from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions, Workload, updated
 from jissoku.model.wording import plural, times
 from jissoku.system.interruption import Interruption
 from jissoku.targets.launch import Launcher
@@ -57,6 +57,8 @@ class Pilot:
         window_ns: For a closed loop; some of its requests have to begin and end in it.
         paired_window_ns: For a trial of two arms at a fixed rate.
         requests_counted: As many requests, one at a time, take about two seconds.
+        generator_headroom: CPU time of the target over the load generator's, in a closed loop; None
+            if it is not known.
         remark: Why there are fewer connections than were asked for; empty if there are not.
     """
 
@@ -64,6 +66,7 @@ class Pilot:
     window_ns: int
     paired_window_ns: int
     requests_counted: int
+    generator_headroom: float | None = None
     remark: str = ""
 
 
@@ -74,11 +77,9 @@ def pilot(
     seed: int,
     interruption: Interruption,
 ) -> Pilot:
-    """Starts a target, and sends it requests: one, then as many at once as it answers with room.
+    """Sends a target requests: one, then as many at once as it answers with room.
 
-    Raises:
-        TargetError: It does not answer, or not under load, and why.
-        Interrupted: On request.
+    TargetError if it does not answer, or not under load.
     """
     launcher = Launcher(
         cores=cores.server, rng=random.Random(f"{seed}/pilot"), give_up=lambda: interruption.asked
@@ -109,21 +110,18 @@ class _Pilot:
         asked = connections = self.workload.connections
         first, window_ns = "", min(WINDOW_NS_MAX, max(WINDOW_NS, 4 * single_ns))
         while True:
-            measurement, why = self._tried(status, connections, window_ns)
+            measurement, seen, why = self._tried(status, connections, window_ns)
             if measurement is not None and not why:
                 rate = measurement.requests / measurement.duration_ns * SECOND
                 paced_rps = max(1, round(PACED_PART * rate))
-                _, why = self._tried(status, connections, window_ns, paced_rps)
+                _, _, why = self._tried(status, connections, window_ns, paced_rps)
             if not why:
                 break
             if connections == 1 and measurement is None and window_ns < WINDOW_NS_MAX:
                 window_ns = WINDOW_NS_MAX  # A busy machine may take the core for a short one.
                 continue
             if connections == 1:
-                raise TargetError(
-                    f"{self.running.name} cannot be measured: {why}",
-                    stderr=self.running.output_tail(),
-                )
+                raise self.running.error(f"{self.running.name} cannot be measured: {why}")
             first = first or why
             connections = max(1, connections // FEWER)
             self._wait_for_the_rest()
@@ -140,6 +138,7 @@ class _Pilot:
             window_ns=min(WINDOW_NS_MAX, 4 * latency_ns),
             paired_window_ns=min(WINDOW_NS_MAX, max(SECOND, needed_ns)),
             requests_counted=max(COUNTED_MIN, min(REQUESTS, round(COUNT_S / single_ns * SECOND))),
+            generator_headroom=headroom_in(measurement, seen, self.cores, self.workload),
             remark=remark if first else "",
         )
 
@@ -150,7 +149,7 @@ class _Pilot:
 
     def _tried(
         self, status: int, connections: int, window_ns: int, rate_rps: int | None = None
-    ) -> tuple[ArmMeasurement | None, str]:
+    ) -> tuple[ArmMeasurement | None, MachineConditions | None, str]:
         """Loads it with this many connections, at a rate or as fast as it answers; the objection.
 
         A server that serves a few connections to their end answers quickly in the closed loop of
@@ -158,24 +157,23 @@ class _Pilot:
         """
         running = self.running
         workload = updated(self.workload, connections=connections, rate_rps=rate_rps)
+        timing = TrialTiming(WARMUP_NS, window_ns)
         spec = updated(
-            LoadSpec.of({running.name: running}, workload, WARMUP_NS, window_ns, self.seed),
+            LoadSpec.of({running.name: running}, workload, timing, self.seed),
             status=status,
             own_processes=tuple(running.upstream_pids()),
             grace_s=GRACE_S,
         )
         try:
-            (measurement,), seen = run_load(spec, self.cores, started=self.interruption.waits_for)
+            (measurement,), seen = run_load(spec, self.cores, self.interruption.waits_for)
         except LoadgenError as error:
             self.interruption.check()
             if not running.is_alive():
-                raise TargetError(
-                    f"{running.name} {running.exit_description()} under load",
-                    stderr=running.output_tail(),
-                ) from error
-            return None, str(error).partition(";")[0]
+                ended = f"{running.name} {running.exit_description()} under load"
+                raise running.error(ended) from error
+            return None, None, str(error).partition(";")[0]
         self.interruption.check()
-        return measurement, objection(measurement, seen, connections)
+        return measurement, seen, objection(measurement, seen, connections)
 
 
 def objection(measurement: ArmMeasurement, seen: MachineConditions, connections: int) -> str:

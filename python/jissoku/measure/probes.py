@@ -1,22 +1,17 @@
 """Probes of a running target. Each disturbs it, so none is used in a measurement."""
 
 import http.client
-import os
 import resource
 import socket
 import statistics
 import struct
-import subprocess
-import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from threading import Event
 from time import monotonic_ns, sleep
 
-from jissoku.measure import loadgen
+from jissoku.errors import HostLost, JissokuError
 from jissoku.measure.client import (
     ANSWER_LIMIT_S,
     Client,
@@ -25,31 +20,26 @@ from jissoku.measure.client import (
     answer_fields,
     held_clients,
 )
-from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions
+from jissoku.measure.host import HostLoad
+from jissoku.measure.inspection import Inspector, Trace, not_here
+from jissoku.measure.loadgen import LoadgenError
+from jissoku.model import ArmMeasurement, MachineConditions, plural
 from jissoku.model.explanation import (
     LoadObservation,
     MemoryObservation,
     SyscallObservation,
-    ThreadWaits,
     TimerObservation,
     WaitObservation,
     WireObservation,
 )
-from jissoku.model.wording import plural
-from jissoku.system import processes, strace, waiting
-from jissoku.system.address import Peers, duplicate, tcp_info
-from jissoku.system.processes import process_tree
-from jissoku.system.strace import StraceError
-from jissoku.system.waiting import python_functions
+from jissoku.system import processes, strace
+from jissoku.system.address import duplicate, tcp_info
 
 # Idle connections whose memory is measured.
 IDLE_CONNECTIONS = 400
 
 # With fewer connections the memory of each is too uncertain, because memory is counted in pages.
 IDLE_CONNECTIONS_MIN = 50
-
-Started = Callable[[subprocess.Popen[str]], object]
 
 # Single requests: enough to distinguish a wait at each request from a single one.
 SAMPLES = 40
@@ -68,19 +58,6 @@ SAMPLES_MIN, ROUNDS_MIN, ISOLATED_MIN = 10, 5, 50
 
 # Connections that are opened one at a time, to count the workers that wake up for each.
 ISOLATED_CONNECTIONS = 200
-
-# Looks at the target's threads: without load, and how long between two.
-LOOKS_AT_REST, LOOK_S = 10, 0.01
-
-# To measure the cost of a system call.
-PRICING_ROUNDS = 9
-CALLS = 2_000
-
-# Of the empty call, whose cost is the smallest, so that the clock's resolution does not matter.
-EMPTY_CALLS = 50_000
-
-# Fewer connections, because each leaves a port in TIME_WAIT.
-PRICED_CONNECTIONS = 50
 
 # Connections that are held open, first idle and then with a waiting request.
 HELD = 16_000
@@ -102,23 +79,19 @@ NO_DELAYS = "no /delay?ms=N answers after N ms"
 ADD_DELAYS = "add that path"
 ISOLATED_DELAY_MS = 20
 ISOLATED_REQUESTS = 10
-NS_PER_MS = 1_000_000
 
 
-def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
-    """Opens many connections, sends one request on each, and leaves them idle."""
+def observe_memory(asking: RequestTarget, inspector: Inspector) -> MemoryObservation:
     # The first answers of a process allocate pages that are independent of connections.
     with held_clients(asking, 1):
         pass
-    before = processes.rss_bytes(pids())
+    before = inspector.rss_bytes()
     if not before:
-        raise ProbeError(
-            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
-        )
+        raise not_here()
     limit_s = SLOW_LIMIT_NS / 1e9
     with held_clients(asking, IDLE_CONNECTIONS, within_s=limit_s) as clients:
         held = sum(client.socket is not None for client in clients)
-        after = processes.rss_bytes(pids())
+        after = inspector.rss_bytes()
     if held < IDLE_CONNECTIONS_MIN:
         raise ProbeError(
             f"no more than {held} {plural(held, 'connection')} could be held after {limit_s:g} s",
@@ -127,16 +100,13 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
     return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
 
 
-def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> LoadObservation:
-    """Loads one arm, and reads the target's threads before and after."""
-    root = spec.roots[0]
-    pids = process_tree(root)
-    before = processes.thread_usage(pids)
-    (measurement, *_), conditions = _run_load(spec, cores, started)
-    pids = process_tree(root)
+def observe_load(load: HostLoad, inspector: Inspector) -> LoadObservation:
+    spec = load.spec
+    before = inspector.threads()
+    (measurement, *_), conditions = _run_load(load)
     return LoadObservation(
         connections=spec.workload.connections,
-        cores=len(cores.server),
+        cores=len(load.cores.server),
         requests=measurement.requests,
         duration_ns=measurement.duration_ns,
         cpu_ns=measurement.cpu_ns,
@@ -147,109 +117,46 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         generator_busy_fraction=conditions.generator_busy_fraction,
         tcp_retransmits=conditions.tcp_retransmits,
         listen_overflows=measurement.turned_away(conditions),
-        threads=processes.usage_between(before, processes.thread_usage(pids)),
+        threads=processes.usage_between(before, inspector.threads()),
         # Not between the two readings: the load generator starts after the first one, which takes
         # seconds when other processes use its core.
-        threads_ns=spec.warmup_ns + measurement.duration_ns,
-        processes=processes.process_infos(pids),
+        threads_ns=spec.timing.warmup_ns + measurement.duration_ns,
+        processes=inspector.processes(),
         generator_cpu_cores=conditions.generator_cpu_cores,
         kernel_cpu_ns=conditions.kernel_cpu_ns,
     )
 
 
-def observe_waits(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> WaitObservation:
+def observe_waits(load: HostLoad, inspector: Inspector) -> WaitObservation:
     """Loads one arm, and looks again and again at what its threads wait for."""
-    root = spec.roots[0]
-    peers = Peers()
-    if root is None or not process_tree(root):
-        raise ProbeError(
-            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
-        )
-    at_rest = _Looks(root, peers)
-    for _ in range(LOOKS_AT_REST):
-        at_rest.look()
-        sleep(LOOK_S)
-    loaded = _Looks(root, peers)
-    with python_functions(root, cores.generator) as functions, ThreadPoolExecutor(1) as pool:
-        window, closed = Event(), Event()
-
-        def look_on() -> None:
-            window.wait()
-            while not closed.wait(LOOK_S):
-                loaded.look()
-
-        looking = pool.submit(look_on)
-        try:
-            _run_load(
-                spec,
-                cores,
-                started,
-                on_window=lambda edge: (window if edge == "open" else closed).set(),
-            )
-        finally:
-            closed.set()
-            window.set()
-        looking.result()
-    rests = {thread: places.most_common(1)[0][0] for thread, places in at_rest.found.items()}
-    return WaitObservation(
-        looks=loaded.count,
-        threads=tuple(
-            ThreadWaits(
-                pid=pid,
-                tid=tid,
-                name=name,
-                rest=rests.get((pid, tid, name), ""),
-                looks=places.total(),
-                places={place: count for place, count in places.most_common() if place},
-                functions=functions.get(tid, {}),
-            )
-            for (pid, tid, name), places in sorted(loaded.found.items())
-        ),
-    )
+    with inspector.waits() as waits:
+        _run_load(load, waits.on_window)
+        return waits.observation()
 
 
-class _Looks:
-    """How often each thread of a target was met at each place; an empty one is a core."""
-
-    def __init__(self, root: int | None, peers: Peers) -> None:
-        self._root = root
-        self._peers = peers
-        self.count = 0
-        self.found: dict[tuple[int, int, str], Counter[str]] = defaultdict(Counter)
-
-    def look(self) -> None:
-        self.count += 1
-        for thread, place in waiting.places(process_tree(self._root), self._peers).items():
-            self.found[thread][place] += 1
-
-
-def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> tuple[float, ...]:
+def observe_costs(load: HostLoad) -> tuple[float, ...]:
     """Runs one load and returns each arm's CPU time per request in nanoseconds."""
-    measurements, _ = _run_load(spec, cores, started)
-    found = [
-        measurement.cpu_ns / measurement.requests
-        for measurement in measurements
-        if measurement.cpu_ns is not None
-    ]
+    measurements, _ = _run_load(load)
+    found = [one.cpu_ns / one.requests for one in measurements if one.cpu_ns is not None]
     if len(found) < len(measurements):
         raise ProbeError("its CPU time cannot be read", result="run it here")
     return tuple(found)
 
 
 def _run_load(
-    spec: LoadSpec,
-    cores: CoreAssignment,
-    started: Started,
-    on_window: Callable[[str], object] = str,
+    load: HostLoad, on_window: Callable[[str], object] = str
 ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
     try:
-        return loadgen.run_load(spec, cores, started=started, on_window=on_window)
+        return load.run(on_window)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
+    except HostLost:
+        raise
+    except JissokuError as error:
+        raise ProbeError(f"the load was not observed: {error}") from error
 
 
 def observe_wire(asking: RequestTarget) -> WireObservation:
-    """Sends one request at a time."""
     try:
         plain, segments, size = _series(asking, acknowledges=False)
         prompt: tuple[int, ...] = ()
@@ -317,7 +224,7 @@ def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
     with Client(asking) as client:
         for count in range(1, ANSWERS_MAX + 1):
             try:
-                if client.request().is_last:
+                if client.request()[1]:
                     return count, count
             except (http.client.RemoteDisconnected, ConnectionError):
                 if count == 1:
@@ -340,25 +247,20 @@ def _acknowledge(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObservation:
+def observe_syscalls(asking: RequestTarget, inspector: Inspector) -> SyscallObservation:
     """Traces a target while it answers: first on open connections, then on new ones."""
-    pids = sorted(pids)
-    if not pids:
-        raise ProbeError(
-            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
-        )
     try:
-        seen, requests, connections, slowdown = _steady(asking, pids)
-        lone, isolated = _isolated(asking, pids)
+        trace, requests, connections, slowdown = _steady(asking, inspector)
+        lone, isolated = _isolated(asking, inspector)
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(f"no answer while it was traced: {error}") from error
+    seen = trace.calls
     everything, again = strace.counts(seen)
     opened = strace.paths(seen, strace.OPENS)
     connects = strace.connects(seen)
-    peers = Peers()
     trips: Counter[str] = Counter()
     for name, count in strace.round_trips(seen).items():
-        trips[connects.sockets.get(name) or peers.of(name)] += count
+        trips[connects.sockets.get(name) or trace.peers.get(name, "")] += count
     return SyscallObservation(
         requests=requests,
         connections=connections,
@@ -379,19 +281,19 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
     )
 
 
-def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], int, int, float]:
+def _steady(asking: RequestTarget, inspector: Inspector) -> tuple[Trace, int, int, float]:
     with held_clients(asking, CONNECTIONS) as clients:
         rounds = min(ROUNDS, max(ROUNDS_MIN, SLOW_LIMIT_NS // _rounds(clients, 1)))
         plain_ns = _rounds(clients, rounds)
         before = sum(client.opened for client in clients)
-        with _traced(pids) as seen:
+        with inspector.traced() as trace:
             traced_ns = _rounds(clients, rounds)
         connections = sum(client.opened for client in clients) - before
-    if not seen:
+    if not trace.calls:
         raise ProbeError(
             "strace traced no call", result="look again, unless the kernel answers in its place"
         )
-    return seen, len(clients) * rounds, connections, traced_ns / plain_ns
+    return trace, len(clients) * rounds, connections, traced_ns / plain_ns
 
 
 def _rounds(clients: list[Client], rounds: int) -> int:
@@ -409,98 +311,24 @@ def _rounds(clients: list[Client], rounds: int) -> int:
     return monotonic_ns() - started
 
 
-def _isolated(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], int]:
+def _isolated(asking: RequestTarget, inspector: Inspector) -> tuple[list[strace.Call], int]:
     count = 0
-    with _traced(pids) as seen:
+    with inspector.traced() as trace:
         started_ns = monotonic_ns()
         while count < ISOLATED_CONNECTIONS and not _is_enough(started_ns, count, ISOLATED_MIN):
             with Client(asking) as client:
                 client.request()
             count += 1
             sleep(0.003)  # A thread that is still awake would accept the next before others wake.
-    return seen, count
-
-
-@contextmanager
-def _traced(pids: list[int]) -> Iterator[list[strace.Call]]:
-    """Traces all threads of some processes; the list is filled when the trace ends."""
-    seen: list[strace.Call] = []
-    try:
-        with strace.traced(pids, strace.CALLS) as found:
-            yield seen
-    except StraceError as error:
-        raise ProbeError(str(error), result=error.hint) from error
-    seen += strace.calls(found.text.splitlines())
-
-
-def empty_syscall_ns() -> float:
-    """The cost of a system call that does nothing: entering the kernel and returning, in ns.
-
-    Both functions are built into the interpreter, take nothing and return a number, so their
-    difference is the call alone.
-    """
-    return max(1.0, _cost(os.getppid, EMPTY_CALLS) - _cost(sys.getrecursionlimit, EMPTY_CALLS))
-
-
-def syscall_costs() -> dict[str, float]:
-    """Nanoseconds per frequent system call by its name, and per connection (`connection`).
-
-    A loop of calls minus the loop without them: an upper bound, with the interpreter's overhead.
-    """
-    listener = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(listener.getsockname())
-    accepted, _ = listener.accept()
-    null = os.open(os.devnull, os.O_WRONLY)
-    accepted.settimeout(0)
-    try:
-        functions: dict[str, Callable[[], object]] = {
-            "getpid": os.getppid,
-            "getpeername": accepted.getpeername,
-            "getsockname": accepted.getsockname,
-            "fstat": lambda: os.fstat(null),
-            "openat": lambda: os.close(os.open(sys.executable, os.O_RDONLY)),
-            "newfstatat": lambda: os.stat(sys.executable),  # noqa: PTH116 - the call itself is measured
-            "setsockopt": lambda: accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-            "getsockopt": lambda: accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR),
-            "write": lambda: os.write(null, b"x"),
-        }
-        empty = _cost(lambda: None)
-        costs = {name: max(0.0, _cost(call) - empty) for name, call in functions.items()}
-        return costs | {"connection": _cost(lambda: _connect(listener), PRICED_CONNECTIONS)}
-    finally:
-        os.close(null)
-        for each in (client, accepted, listener):
-            each.close()
-
-
-def _connect(listener: socket.socket) -> None:
-    """Opens and closes a connection, both ends of it."""
-    client = socket.socket()
-    client.connect(listener.getsockname())
-    accepted, _ = listener.accept()
-    # The client closes first, so that TIME_WAIT holds its port and not the listener's.
-    client.close()
-    accepted.close()
-
-
-def _cost(function: Callable[[], object], count: int = CALLS) -> float:
-    """Nanoseconds per call in the cheapest round: other load on the machine only adds to it."""
-    costs = []
-    for _ in range(PRICING_ROUNDS):
-        started = monotonic_ns()
-        for _ in range(count):
-            function()
-        costs.append((monotonic_ns() - started) / count)
-    return min(costs)
+    return trace.calls, count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCost:
     """CPU time per request of a few connections that request short delays.
 
-    Attributes:
-        control_ns: The cost of a second copy of the target under the same load at the same time,
-            without other connections: other load of the machine affects both. None without a copy.
+    `control_ns` is that of a second copy of the target under the same load at the same time,
+    without other connections: other load of the machine affects both. None without a copy.
     """
 
     target_ns: float
@@ -519,36 +347,35 @@ def observe_timers(
 ) -> TimerObservation:
     """Requests delayed responses: alone, with many idle connections, and with waiting requests.
 
-    Args:
-        asking: The probing client's request for a response delayed by this many milliseconds.
-        load: Loads the target and its copy.
-        check: Called before each connection, so that an interruption can end it.
+    `asking` is the request for a response delayed by some milliseconds, `load` loads the target
+    and its copy, and `check` is called before each connection: an interruption can end it.
     """
     late = _lateness_ns(asking)
-    delayed = asking(HELD_DELAY_MS)
     with _held(asking(0), check) as connections:
-        idle = _median(load)
+        idle = _costs(load)
         for connection in connections:
-            connection.sendall(delayed.request)
-        busy = _median(load)
+            connection.sendall(asking(HELD_DELAY_MS).request)
+        busy = _costs(load)
+        median_idle, median_busy = idle[LOADS // 2], busy[LOADS // 2]
         return TimerObservation(
             waiting=len(connections),
-            cpu_ns_idle=idle.target_ns,
-            cpu_ns_waiting=busy.target_ns,
-            control_ns_idle=idle.control_ns or 0.0,
-            control_ns_waiting=busy.control_ns or 0.0,
+            cpu_ns_idle=median_idle.target_ns,
+            cpu_ns_waiting=median_busy.target_ns,
+            control_ns_idle=median_idle.control_ns or 0.0,
+            control_ns_waiting=median_busy.control_ns or 0.0,
+            costs_idle=tuple(cost.relative for cost in idle),
+            costs_waiting=tuple(cost.relative for cost in busy),
             lateness_ns=late,
         )
 
 
-def _median(load: Callable[[], LoadCost]) -> LoadCost:
-    costs = sorted((load() for _ in range(LOADS)), key=lambda cost: cost.relative)
-    return costs[len(costs) // 2]
+def _costs(load: Callable[[], LoadCost]) -> list[LoadCost]:
+    """Those of some loads, the lowest relative cost first."""
+    return sorted((load() for _ in range(LOADS)), key=lambda cost: cost.relative)
 
 
 @contextmanager
 def _held(asking: RequestTarget, check: Callable[[], object]) -> Iterator[list[socket.socket]]:
-    """Opens many idle connections, as many as the limit of descriptors allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(HELD, hard - SPARE)
     if count < HELD_MIN:
@@ -579,22 +406,18 @@ def _idle_connection(asking: RequestTarget) -> socket.socket:
 
 def _lateness_ns(asking: Callable[[int], RequestTarget]) -> int:
     """The lateness of a delayed answer, minus that of our own sleep of the same length."""
-    delay_ns = ISOLATED_DELAY_MS * NS_PER_MS
+    delay_ns = ISOLATED_DELAY_MS * 1_000_000
     at_once, waited, slept = [], [], []
     try:
         with Client(asking(0)) as prompt, Client(asking(ISOLATED_DELAY_MS)) as delayed:
             for _ in range(ISOLATED_REQUESTS):
-                at_once.append(prompt.request_again().latency_ns)
-                waited.append(delayed.request_again().latency_ns)
-                slept.append(_slept_ns(delay_ns))
+                at_once.append(prompt.request_again()[0])
+                waited.append(delayed.request_again()[0])
+                started_ns = monotonic_ns()
+                sleep(delay_ns / 1e9)
+                slept.append(monotonic_ns() - started_ns)
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(NO_DELAYS, result=ADD_DELAYS) from error
     if not statistics.median(at_once) < delay_ns <= statistics.median(waited):
         raise ProbeError(NO_DELAYS, result=ADD_DELAYS)
     return max(0, int(statistics.median(waited) - statistics.median(slept)))
-
-
-def _slept_ns(delay_ns: int) -> int:
-    started = monotonic_ns()
-    sleep(delay_ns / 1e9)
-    return monotonic_ns() - started

@@ -1,32 +1,27 @@
 """Profiles of targets: each alone, under one fixed rate, on the server's cores."""
 
-import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.design.schedule import HEAVY
 from jissoku.errors import TargetError
-from jissoku.measure import loadgen, profiler
-from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.measure.machine import machine
+from jissoku.measure.host import HostLoad, LocalHost, ServerHost, ready
+from jissoku.measure.inspection import Inspector
+from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.sampler import FREQUENCY_HZ, remove_perf_maps
 from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import CoreAssignment, Machine, Workload
+from jissoku.model import ArmMeasurement, CoreAssignment, Workload, plural, updated
 from jissoku.model.profile import Profile, Samples
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
 from jissoku.request import ProfileRequest
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.processes import process_tree
-from jissoku.targets.launch import Launcher
-from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
 # A closed loop that fills caches, lets runtimes compile, and measures the maximum rate.
-PILOT_NS = 2_000_000_000
+PILOT = TrialTiming(0, 2_000_000_000)
 WARMUP_NS = 500_000_000
 
 # Fraction of the closed loop's rate. Below saturation the cost of a request is comparable with
@@ -36,30 +31,22 @@ LOAD_FRACTION = 0.5
 # Number of profiles of a difference.
 TARGETS_MAX = 2
 
-# With these Node writes the names of compiled functions to a file for the sampler; a JVM writes
-# them on the sampler's request, and keeps frame pointers only with this option.
-RUNTIME_ENVIRONMENT = {
-    "NODE_OPTIONS": "--perf-basic-prof",
-    "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer",
-}
 
-
-def with_names(prepared: PreparedTarget) -> PreparedTarget:
-    """The target started so that the sampler finds the names of its functions."""
-    if prepared.start is None:
-        return prepared
-    environment = RUNTIME_ENVIRONMENT | prepared.start.environment
-    return updated(prepared, start=updated(prepared.start, environment=environment))
+def profile_load(
+    load: HostLoad, inspector: Inspector, frequency: int
+) -> tuple[ArmMeasurement, Samples]:
+    """Samples one arm under load; LoadgenError without answers, ProfilerError without samples."""
+    limit_s = load.spec.timing.total_ns / 1e9
+    with inspector.sampler(limit_s=limit_s, frequency=frequency) as sampler:
+        (measurement, *_), _ = load.run(sampler.on_window)
+        return measurement, sampler.samples()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileConfig:
-    """Configuration of a profile.
+    """Of two arms, the second is compared with the first.
 
-    Attributes:
-        arms: In the order in which they are reported; of two, the second is compared with the
-            first.
-        workload: Without a rate, half of what the slowest of them sustains.
+    Without a rate, it is half of what the slowest of them sustains. `host` is where they run.
     """
 
     arms: tuple[PreparedArm, ...]
@@ -69,25 +56,21 @@ class ProfileConfig:
     seed: int
     folder: Path
     version: str
-    frequency: int = profiler.FREQUENCY_HZ
+    frequency: int = FREQUENCY_HZ
     request: ProfileRequest | None = None
+    host: ServerHost = field(default_factory=LocalHost)
 
 
 def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[tuple[Profile, ...], bool]:
-    """Profiles all arms.
+    """The profiles of all arms, and whether all are complete.
 
-    Returns:
-        The profiles, and whether all are complete. Interrupted, the last one is of the time until
-        then, and all started processes are stopped.
-
-    Raises:
-        TargetError: A target does not start, exits, or gives no successful answer.
-        ProfilerError: Sampling is impossible here.
+    Interrupted, the last one is of the time until then. TargetError if a target does not start,
+    exits, or gives no successful answer, ProfilerError if sampling is impossible here.
     """
     found = []
     with Interruption() as interruption:
         try:
-            profiling = _Profiling(config, interruption, machine())
+            profiling = _Profiling(config, interruption)
             rate = config.workload.rate_rps or profiling.rate(listener)
             listener.note(f"The rate is {rate:,} {plural(rate, 'request')} per second.")
             for arm in config.arms:
@@ -113,18 +96,14 @@ def chosen_rate(capacities: Sequence[float], cores: int) -> int:
 
 
 class _Profiling:
-    def __init__(self, config: ProfileConfig, interruption: Interruption, host: Machine) -> None:
+    def __init__(self, config: ProfileConfig, interruption: Interruption) -> None:
         self._config = config
         self._interruption = interruption
-        self._machine = host
-        self._launcher = Launcher(
-            cores=config.cores.server,
-            rng=random.Random(config.seed),
-            give_up=lambda: interruption.asked,
-        )
+        self._machine = config.host.machine()
+        self._remarks = config.host.remarks()
+        self._launcher = config.host.launcher(config.seed, config.cores.server, None)
 
     def rate(self, listener: ProgressListener) -> int:
-        """Measures each arm's rate in a closed loop."""
         capacities = []
         for arm in self._config.arms:
             listener.note(f"Measuring the highest rate of {arm.arm.name}.")
@@ -133,20 +112,14 @@ class _Profiling:
         return chosen_rate(capacities, len(self._config.cores.server))
 
     def profile(self, arm: PreparedArm, rate: int) -> Profile:
-        """One profile, on a separate start."""
         config = self._config
         workload = updated(config.workload, rate_rps=rate)
         with self._started(arm) as running:
             self._warm_up(arm, running)
-            arms = {arm.arm.name: running}
-            spec = LoadSpec.of(arms, workload, WARMUP_NS, config.window_ns, config.seed)
+            load = self._load(arm, running, workload, TrialTiming(WARMUP_NS, config.window_ns))
+            inspector = config.host.inspector(running, config.cores)
             try:
-                measured, samples = profiler.profile_load(
-                    spec,
-                    config.cores,
-                    started=self._interruption.waits_for,
-                    frequency=config.frequency,
-                )
+                measured, samples = profile_load(load, inspector, config.frequency)
             except LoadgenError as error:
                 raise self._failure(arm, running, error) from error
             if self._interruption.asked:
@@ -155,6 +128,7 @@ class _Profiling:
                 raise self._failure(arm, running, None)
         if not measured.cpu_ns:
             raise TargetError(f"{arm.arm.name} used no CPU time that can be read")
+        samples = updated(samples, notes=(*samples.notes, *self._remarks))
         return Profile(
             target=arm.arm.name,
             version=arm.arm.version,
@@ -172,50 +146,52 @@ class _Profiling:
     def _failure(
         self, arm: PreparedArm, running: RunningTarget, error: Exception | None
     ) -> Exception:
-        """Why there is no profile: the target's exit, or the load generator's error."""
         self._interruption.check()
         if not running.is_alive():
-            message = f"{arm.arm.name} {running.exit_description()} while it was profiled"
-            return TargetError(message, stderr=running.output_tail())
-        return TargetError(f"{arm.arm.name}: {error}", stderr=running.output_tail())
+            ended = f"{arm.arm.name} {running.exit_description()} while it was profiled"
+            return running.error(ended)
+        return running.error(f"{arm.arm.name}: {error}")
 
     @contextmanager
     def _started(self, arm: PreparedArm) -> Iterator[RunningTarget]:
-        self._interruption.check()
-        with self._launcher.ready(with_names(arm.prepared), self._config.workload) as running:
+        interruption, config = self._interruption, self._config
+        interruption.check()
+        named = config.host.with_names(arm.prepared)
+        with ready(
+            config.host,
+            self._launcher.start(named, config.workload),
+            config.workload,
+            lambda: interruption.asked,
+        ) as running:
             try:
                 yield running
             finally:
                 remove_perf_maps(running)
 
+    def _load(
+        self, arm: PreparedArm, running: RunningTarget, workload: Workload, timing: TrialTiming
+    ) -> HostLoad:
+        config = self._config
+        return HostLoad(
+            host=config.host,
+            spec=LoadSpec.of({arm.arm.name: running}, workload, timing, config.seed),
+            cores=config.cores,
+            started=self._interruption.waits_for,
+        )
+
     def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
-        """Runs a closed loop, and returns its rate in requests per second."""
         workload = updated(self._config.workload, rate_rps=None)
-        spec = LoadSpec.of({arm.arm.name: running}, workload, 0, PILOT_NS, self._config.seed)
         try:
-            measurements, _ = loadgen.run_load(
-                spec, self._config.cores, started=self._interruption.waits_for
-            )
+            (loop,), _ = self._load(arm, running, workload, PILOT).run()
         except LoadgenError as error:
             raise self._failure(arm, running, error) from error
         self._interruption.check()
-        return measurements[0].requests / (measurements[0].duration_ns / 1e9)
+        return loop.requests / (loop.duration_ns / 1e9)
 
 
 def _until_now(samples: Samples, sampled_ns: int, window_ns: int) -> Samples:
-    """Samples that an interruption ended, with a note of it.
-
-    Raises:
-        Interrupted: There are none.
-    """
+    """Samples that an interruption ended, with a note of it; Interrupted if there are none."""
     if not samples.samples:
         raise Interrupted
     note = f"It was interrupted after {sampled_ns / 1e9:.1f} of {window_ns / 1e9:g} s."
     return updated(samples, notes=(*samples.notes, note))
-
-
-def remove_perf_maps(running: RunningTarget) -> None:
-    """Removes the files that runtimes write into /tmp and leave there."""
-    for pid in process_tree(running.pid):
-        with suppress(OSError):
-            Path(f"/tmp/perf-{pid}.map").unlink()  # noqa: S108 - where perf looks for it

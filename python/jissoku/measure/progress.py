@@ -90,7 +90,6 @@ class SeriesProgress(ProgressListener):
         self._started = time.monotonic()
 
     def begin(self, seconds: float, trials: int) -> None:
-        """A campaign of this estimate begins."""
         self._campaign_s, self._campaign = seconds, trials
 
     def end(self, text: str) -> None:
@@ -115,7 +114,6 @@ class SeriesProgress(ProgressListener):
 
 
 def newest(root: Path) -> Path:
-    """The run with the newest events in a folder of runs."""
     found = [path for path in root.rglob(EVENTS_FILE) if path.is_file()]
     if not found:
         raise InputError(f"{root} has no run with {EVENTS_FILE}: name the folder of a run")

@@ -20,24 +20,16 @@ from jissoku.measure.history import History, open_history
 from jissoku.measure.reports import read_summary, report_text, write_texts
 from jissoku.model import Summary
 from jissoku.model.calibration import Scorecard
-from jissoku.model.history import IndexedRun
+from jissoku.model.history import IndexedRun, Series
 from jissoku.model.wording import DAY_LENGTH
 from jissoku.records import files
 from jissoku.records.files import read_cards
 from jissoku.records.run_folder import is_experiment, read_header
-from jissoku.report import experiment as experiment_report
-from jissoku.report.board import (
-    OTHER,
-    ShownExperiment,
-    ShownRun,
-    board_html,
-    command_of,
-    experiment_file,
-)
+from jissoku.report import board, experiment as experiment_report
 from jissoku.report.history import report_file, runs_html, target_file, target_html
 from jissoku.report.page import scorecard_html, with_footer
+from jissoku.system.redaction import redact
 from jissoku.targets import catalogue
-from jissoku.targets.provenance import redact
 
 RECORDS, SUMS = "records", "SHA256SUMS"
 
@@ -65,19 +57,20 @@ def write_history(folder: Path, known: History, command: str, roots: Sequence[Pa
     """
     runs = known.headers()
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
-    series = {target: known.series(target) for target in targets}
-    pages = {
-        target_file(target): target_html(target, found, _with_target(runs, target), command)
-        for target, found in series.items()
-    }
-    everything = [one for found in series.values() for one in found]
+    pages: dict[str, str | bytes] = {}
+    everything: list[Series] = []
+    for target in targets:
+        mine = [run for run in runs if any(arm.target == target for arm in run.arms)]
+        series = known.series(target)
+        pages[target_file(target)] = target_html(target, series, mine, command)
+        everything += series
     pages["runs.html"] = runs_html(runs, everything, command)
     pages |= {report_file(run.row.run): _report(run, folder) for run in runs}
     experiments = list(_experiments(runs, folder))
     pages |= {one.file: text for one, text in experiments}
     generators = list(_calibrations(roots, folder))
     pages |= {file: text for _, file, text in generators}
-    pages["index.html"] = board_html(
+    pages["index.html"] = board.board_html(
         shown_runs(known),
         [one for one, _ in experiments],
         [(card, file) for cards, file, _ in generators for card in cards],
@@ -88,20 +81,15 @@ def write_history(folder: Path, known: History, command: str, roots: Sequence[Pa
     return len(pages)
 
 
-def _with_target(runs: Sequence[IndexedRun], target: str) -> list[IndexedRun]:
-    return [run for run in runs if any(arm.target == target for arm in run.arms)]
-
-
-def shown_runs(known: History) -> dict[str, list[ShownRun]]:
-    """By kind the runs that the board shows."""
+def shown_runs(known: History) -> dict[str, list[board.ShownRun]]:
     kinds = {name: str(recipe.target_kind) for name, recipe in catalogue.recipes().items()}
-    found = board_runs(known.headers(), known.costs(), lambda name: kinds.get(name, OTHER))
-    shown: dict[str, list[ShownRun]] = {}
+    found = board_runs(known.headers(), known.costs(), lambda name: kinds.get(name, board.OTHER))
+    shown: dict[str, list[board.ShownRun]] = {}
     for kind, runs in found.items():
         for one in runs:
             summary = read_summary(Path(one.run.folder))
             if isinstance(summary, Summary):
-                shown.setdefault(kind, []).append(ShownRun(shown=one, summary=summary))
+                shown.setdefault(kind, []).append(board.ShownRun(shown=one, summary=summary))
     return shown
 
 
@@ -113,7 +101,7 @@ def _report(run: IndexedRun, folder: Path) -> str:
     except OSError:
         text = report_text(place, "html")
     found = [name for name in PUBLISHED if (place / name).is_file()]
-    return with_footer(text, "Measured by", command_of(run), _links(place, found, folder))
+    return with_footer(text, "Measured by", board.command_of(run), _links(place, found, folder))
 
 
 def _links(place: Path, names: Sequence[str], folder: Path) -> list[tuple[str, str]]:
@@ -123,8 +111,9 @@ def _links(place: Path, names: Sequence[str], folder: Path) -> list[tuple[str, s
     return [*beside, ("The board", "index.html"), ("All runs", "runs.html")]
 
 
-def _experiments(runs: Sequence[IndexedRun], folder: Path) -> Iterator[tuple[ShownExperiment, str]]:
-    """Every experiment of some runs, the newest first, with its page."""
+def _experiments(
+    runs: Sequence[IndexedRun], folder: Path
+) -> Iterator[tuple[board.ShownExperiment, str]]:
     for place, found in reversed(_by_experiment(runs).items()):
         if place is None:
             continue
@@ -133,13 +122,13 @@ def _experiments(runs: Sequence[IndexedRun], folder: Path) -> Iterator[tuple[Sho
         except InputError:
             continue  # Its runs have pages all the same.
         name = result.header.experiment.name
-        file = experiment_file(name, found[0].row.run)
+        file = board.experiment_file(name, found[0].row.run)
         names = [one for one in OF_EXPERIMENT if (place / one).is_file()]
         links = [(f"run of {Path(run.folder).name}", report_file(run.row.run)) for run in found]
         links += _links(place, names, folder)
         text = experiment_report.to_html(result)
         page = with_footer(text, "Measured by", f"jissoku run {name}", links)
-        yield ShownExperiment(file=file, result=result), page
+        yield board.ShownExperiment(file=file, result=result), page
 
 
 def _by_experiment(runs: Sequence[IndexedRun]) -> dict[Path | None, list[IndexedRun]]:
@@ -166,7 +155,6 @@ def _workloads(folder: Path) -> tuple[str, ...]:
 def _calibrations(
     roots: Sequence[Path], folder: Path
 ) -> Iterator[tuple[tuple[Scorecard, ...], str, str]]:
-    """The scorecards of load generators in each folder that has any, with their page."""
     for number, place in enumerate(_calibrated(roots), 1):
         cards = read_cards(place)
         names = [f"{card.tool}.json" for card in cards]
@@ -217,15 +205,12 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
         ]
         (folder / SUMS).write_text("".join(sums), encoding="utf-8")
     except OSError as error:
-        raise InputError(_reason(error, folder)) from error
+        place = Path(error.filename or folder)
+        reason = f"{place} cannot be read ({error.strerror})"
+        if place.is_relative_to(folder):
+            reason = f"{place} cannot be written ({error.strerror}): name another folder"
+        raise InputError(reason) from error
     return count
-
-
-def _reason(error: OSError, folder: Path) -> str:
-    place = Path(error.filename or folder)
-    if place.is_relative_to(folder):
-        return f"{place} cannot be written ({error.strerror}): name another folder"
-    return f"{place} cannot be read ({error.strerror})"
 
 
 def _write_records(folder: Path, experiment: Path | None, runs: Sequence[IndexedRun]) -> None:
@@ -273,18 +258,14 @@ def _redacted(name: str, data: bytes) -> bytes:
         return redact(data.decode(errors="replace")).encode()
     # Text after the last newline is an incomplete line of a killed run, which readers skip.
     lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
-    return b"".join(_line(line) + b"\n" for line in lines)
-
-
-def _line(line: bytes) -> bytes:
-    value = msgspec.json.decode(line)
-    if isinstance(value, dict) and "machine_label" in value:
-        value["machine_label"] = ""
-    return msgspec.json.encode(_clean(value))
+    values = [msgspec.json.decode(line) for line in lines]
+    for value in values:
+        if isinstance(value, dict) and "machine_label" in value:
+            value["machine_label"] = ""
+    return b"".join(msgspec.json.encode(_clean(value)) + b"\n" for value in values)
 
 
 def _clean(value: Any) -> Any:
-    """A value with every text redacted; names of fields stay."""
     match value:
         case str() if ENCODED.fullmatch(value):
             return value

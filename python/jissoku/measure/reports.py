@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jissoku import inference, records, report
-from jissoku.errors import InputError, JissokuError, RecordError
+from jissoku.errors import HostLost, InputError, JissokuError, RecordError
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.experiment import read_result
 from jissoku.measure.profile import TARGETS_MAX
-from jissoku.model import Summary, SweepSummary, TuningResult
+from jissoku.model import Profile, Summary, SweepSummary, Trial, TuningResult, updated
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.explanation import Explanation
-from jissoku.model.profile import Profile
-from jissoku.model.updated import updated
 from jissoku.model.wording import micro_text
 from jissoku.records.files import writing
 from jissoku.records.run_folder import EXPLANATION_FILE, TUNING_FILE, trials_sha256
@@ -58,25 +56,23 @@ UNIT = "ps per request"
 
 
 def measured(measure: Callable[[], bool]) -> tuple[bool, str]:
-    """Whether a run finished; and why it cannot be written any further, if that has ended it."""
+    """Whether a run finished; and if it was ended, why it cannot be written or measured further."""
     try:
         return measure(), ""
-    except RecordError as error:
+    except (RecordError, HostLost) as error:
         return False, str(error)
 
 
-def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[], str]]]:
-    """The summary of a run or a sweep, and what makes each of its reports."""
+def _reports(
+    folder: Path, seen: Sequence[Trial] = ()
+) -> tuple[Summary | SweepSummary, dict[str, Callable[[], str]]]:
     run, trials = records.read(folder)
-    sweep = records.read_sweep(folder)
+    trials = tuple(seen) or trials
+    sweep, reason = records.read_sweep(folder), records.unfinished_reason(folder)
     if sweep is not None:
-        swept = inference.summarise_sweep(run, sweep, trials)
-        if reason := records.unfinished_reason(folder):
-            swept = inference.of_unfinished_sweep(swept, reason)
+        swept = inference.summarise_sweep(run, sweep, trials, unfinished=reason)
         return swept, {kind: partial(make, swept) for kind, make in SWEEP_REPORTS.items()}
-    summary = inference.summarise(run, trials)
-    if reason := records.unfinished_reason(folder):
-        summary = inference.of_unfinished(summary, reason)
+    summary = inference.summarise(run, trials, unfinished=reason)
     # The page names the trials, if there are any.
     page = partial(report.to_html, trials_sha256=trials_sha256(folder))
     reports: dict[str, Callable[[Summary], str]] = {**RUN_REPORTS, "html": page}
@@ -84,19 +80,18 @@ def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[
 
 
 def write_reports(folder: Path) -> tuple[Summary | SweepSummary, str, str]:
-    """Writes the reports of a run or a sweep into its folder.
+    """Writes a run's or a sweep's reports into its folder.
 
-    Returns:
-        The summary, the report as JSON, and why there is no report in the folder; empty if it is.
+    Returns the summary, the report as JSON, and why there is no report in the folder.
     """
     summary, reports = _reports(folder)
     texts = {f"report.{kind}": make() for kind, make in reports.items()}
     return summary, texts["report.json"], problem_of(lambda: write_texts(folder, texts))
 
 
-def read_summary(folder: Path) -> Summary | SweepSummary:
-    """The summary of a run or a sweep, made from its records."""
-    return _reports(folder)[0]
+def read_summary(folder: Path, seen: Sequence[Trial] = ()) -> Summary | SweepSummary:
+    """From the records, or from the trials that were seen: these have this machine's paths."""
+    return _reports(folder, seen)[0]
 
 
 def problem_of(write: Callable[[], object]) -> str:
@@ -109,20 +104,17 @@ def problem_of(write: Callable[[], object]) -> str:
 
 
 def report_text(folder: Path, kind: str) -> str:
-    """A run's or a sweep's report (`html`, `txt` or `json`), made from its records."""
     return _reports(folder)[1][kind]()
 
 
 def experiment_text(folder: Path, kind: str = "html") -> str:
-    """An experiment's report (`html`, `txt`, `md` or `json`), made from its records."""
     return EXPERIMENT_REPORTS[kind](read_result(folder))
 
 
 def write_experiment_reports(folder: Path) -> ExperimentResult:
-    """Writes the reports of an experiment into its folder, and returns its result."""
     result = read_result(folder)
-    texts = {f"report.{kind}": make(result) for kind, make in EXPERIMENT_REPORTS.items()}
-    write_texts(folder, texts)
+    reports = EXPERIMENT_REPORTS.items()
+    write_texts(folder, {f"report.{kind}": make(result) for kind, make in reports})
     return result
 
 
@@ -143,7 +135,6 @@ def write_explanation(folder: Path, found: Explanation) -> None:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
-    """Writes files, by name, into a folder, which is created if needed."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -171,7 +162,6 @@ class ProfileReports(NamedTuple):
 def write_profile_reports(
     folder: Path, draw: DrawFlameGraph, sort: str = "self", profiles: Sequence[Profile] = ()
 ) -> ProfileReports:
-    """Writes all reports of a folder's profiles; default: those in its record."""
     texts, graphs, said = _profile_texts(folder, draw, sort, profiles)
     unwritten = problem_of(lambda: write_texts(folder, texts))
     places = tuple(folder / f"{graph.name}.svg" for graph in graphs)
@@ -179,14 +169,12 @@ def write_profile_reports(
 
 
 def profile_page(folder: Path, draw: DrawFlameGraph) -> str:
-    """The report page of a folder's profiles, made from their record."""
     return str(_profile_texts(folder, draw)[0]["profile.html"])
 
 
 def _profile_texts(
     folder: Path, draw: DrawFlameGraph, sort: str = "self", profiles: Sequence[Profile] = ()
 ) -> tuple[dict[str, str | bytes], list[FlameGraph], str]:
-    """All reports of a folder's profiles by the names of their files, the graphs, the verdict."""
     profiles = profiles or records.read_profiles(folder)
     if not profiles:
         raise InputError(f"{folder} holds no profiles")
@@ -195,16 +183,11 @@ def _profile_texts(
     graphs = [graph for profile in profiles for graph in _graphs(profile)]
     if change is not None:
         first, second = change.first.profile, change.second.profile
-        graph = FlameGraph(
-            name="flame-difference",
-            title=f"{second.target} less {first.target}: more is red, less is blue",
-            lines=collapsed_difference(first, second),
-        )
-        graphs.append(graph)
+        title = f"{second.target} less {first.target}: more is red, less is blue"
+        lines = collapsed_difference(first, second)
+        graphs.append(FlameGraph(name="flame-difference", title=title, lines=lines))
     graphs = [graph for graph in graphs if graph.lines]
-    drawn = [
-        updated(graph, svg=draw(graph.lines, graph.title, UNIT, IN_A_PAGE)) for graph in graphs
-    ]
+    drawn = [updated(one, svg=draw(one.lines, one.title, UNIT, IN_A_PAGE)) for one in graphs]
     texts: dict[str, str | bytes] = {
         "profile.html": profile_to_html(summaries, change, drawn),
         "profile.json": profile_to_json(summaries, change),
@@ -219,7 +202,6 @@ def _profile_texts(
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:
-    """Flame graphs of native code, and of interpreted functions if there are any."""
     name = f"flame-{_file_name(profile)}"
     cost = f"{micro_text(profile.cpu_ns_per_request)} of CPU time per request"
     title = f"{profile.target}, interpreted functions: {cost}"
@@ -230,5 +212,4 @@ def _graphs(profile: Profile) -> list[FlameGraph]:
 
 
 def _file_name(profile: Profile) -> str:
-    """The target's name as part of a file name, with unusual characters replaced."""
     return "".join(sign if sign.isalnum() or sign in "-._" else "_" for sign in profile.target)

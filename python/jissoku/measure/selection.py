@@ -3,7 +3,8 @@
 import datetime as dt
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jissoku.errors import InputError
+from jissoku.measure.host import LocalHost, ServerHost, build_paths
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
@@ -23,15 +25,20 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.experiment import WorkloadSpec
-from jissoku.request import AnyRequest, ComparisonRequest, ProfileRequest, SweepRequest
+from jissoku.request import (
+    AnyRequest,
+    ComparisonRequest,
+    ExplanationRequest,
+    ProfileRequest,
+    SweepRequest,
+)
 from jissoku.request.options import with_local_texts
-from jissoku.targets import catalogue, command, contract
-from jissoku.targets.command import prepare_version, split_version
+from jissoku.system.redaction import redact
+from jissoku.targets import catalogue, command
+from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability, read_raw_requests
 from jissoku.targets.launch import require_reachable
-from jissoku.targets.placeholders import BuildPaths, default_cache
 from jissoku.targets.prepare import PreparedTarget, prepare
-from jissoku.targets.provenance import redact
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -43,6 +50,26 @@ SAME = ("path", "method", "websocket", "connections", "pipeline")
 
 # Requests that name several targets.
 Request = ComparisonRequest | SweepRequest | ProfileRequest
+
+# Requests whose targets may be on another host.
+RequestOfHost = ComparisonRequest | ProfileRequest | ExplanationRequest
+
+# What to do instead of an option that needs the targets on this machine.
+INSTEAD_ON_ANOTHER_HOST = {
+    "--url": "CPU time is read of what the agent starts; name the server's command with --cmd",
+    "--recipes": "these recipes are on this host; name a command of the other one with --cmd",
+    "--baseline": "a baseline is built here; build both there, and name them with two --cmd",
+    "--unix": "a Unix socket is reached on its own host only; leave it out",
+    "--upstream unix": "servers behind a gateway are reached by TCP there; leave it out",
+    "--config": "a configuration is read here; name a command that reads it there with --cmd",
+    "--listen": "it belongs to --config; leave it out",
+    "--verify": "knobs are tested on this machine; run the command without an agent there",
+    "a longer -d than 10m": "an agent ends what takes so long; shorten it",
+}
+
+# The longest window of a profile on another host, in seconds: within the time after which an agent
+# takes a client that says nothing for gone.
+REMOTE_WINDOW_MAX_S = 600.0
 
 FLOOR = "floor"
 
@@ -75,7 +102,10 @@ def seed(given: int | None) -> int:
 
 def recorded(request: Kind) -> Kind:
     """The request without paths, hosts and names of this machine, because records are published."""
-    return with_local_texts(request, lambda text: HOST.sub("HOST", redact(text)))
+    found = with_local_texts(request, lambda text: HOST.sub("HOST", redact(text)))
+    if isinstance(found, RequestOfHost) and found.server_host:
+        return msgspec.structs.replace(found, server_host="HOST")
+    return found
 
 
 def _body(given: str | None) -> bytes:
@@ -89,6 +119,31 @@ def _body(given: str | None) -> bytes:
         raise InputError(f"--body {given}: {error.strerror}") from error
 
 
+def check_server_host(request: RequestOfHost) -> None:
+    """Refuses what is not possible with targets on another host, with what to do instead."""
+    if not request.server_host:
+        if request.server_keys:
+            raise InputError("--server-keys goes with --server-host")
+        return
+    baseline = getattr(request, "baseline", None)
+    given = {
+        "--url": request.url,
+        "--recipes": request.recipes,
+        "--baseline": baseline and not Path(baseline).is_dir(),
+        "--unix": getattr(request, "unix", False),
+        "--upstream unix": getattr(request, "upstream", "") == Transport.UNIX,
+        "--config": getattr(request, "config", None),
+        "--listen": getattr(request, "listen", ""),
+        "--verify": getattr(request, "verify", False),
+        "a longer -d than 10m": getattr(request, "duration", 0.0) > REMOTE_WINDOW_MAX_S,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InputError(
+                f"--server-host and {name} exclude each other: {INSTEAD_ON_ANOTHER_HOST[name]}"
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedSelection:
     arms: tuple[PreparedArm, ...]
@@ -96,25 +151,23 @@ class PreparedSelection:
     floor: str
 
 
-def build_paths() -> BuildPaths:
-    """The folders of built targets and of the contract's files, which are created."""
-    cache = default_cache()
-    return BuildPaths(cache=cache / "built", files=contract.make_files(cache / "files"))
-
-
 def prepare_targets(
-    wanted: Request, listener: ProgressListener, *, has_floor: bool = False
+    wanted: Request,
+    listener: ProgressListener,
+    *,
+    has_floor: bool = False,
+    host: ServerHost | None = None,
 ) -> PreparedSelection:
-    """Prepares the named targets, or else default ones, and the floor.
+    """The named targets or else default ones, and the floor: with that, one target is enough.
 
-    With the floor (`has_floor`) one target is enough.
+    `host` None: they run on this machine.
     """
+    host = host or LocalHost()
     known = catalogue.recipes(wanted.recipes)
-    where = build_paths()
     words = [(name, *split_version(target)) for name, target in _words(known, wanted)]
     required = {name for name, _ in map(_split, wanted.arms)}
     named = [(name, catalogue.get_recipe(known, recipe), at) for name, recipe, at in words]
-    others = [command.from_command(text, where) for text in wanted.cmd]
+    others = [host.prepare_command(text) for text in wanted.cmd]
     others += [command.from_url(text) for text in wanted.url]
     _check_names([name for name, *_ in named] + [other.name for other in others])
     for _, recipe, _ in named:
@@ -129,7 +182,7 @@ def prepare_targets(
     unavailable: list[UnavailableTarget] = []
     for name, recipe, version in named:
         listener.note(f"Preparing {name}.")
-        found = prepare_version(recipe, version, where) if version else prepare(recipe, where)
+        found = host.prepare(recipe, version)
         if not isinstance(found, UnavailableTarget):
             found = found.with_upstream(Transport(upstream))
             arms.append(PreparedArm(found.arm(name), found))
@@ -139,7 +192,7 @@ def prepare_targets(
             unavailable.append(found)
     arms += [PreparedArm(found.arm(), found) for found in others]
     needs_floor = has_floor and not _is_without_floor(wanted)
-    floor = _with_floor(arms, wanted.path) if needs_floor else ""
+    floor = _with_floor(arms, wanted.path, host) if needs_floor else ""
     if wanted.unix:
         _require_unix(arms)
     if needs_floor and len(arms) < 2:
@@ -150,10 +203,7 @@ def prepare_targets(
 
 
 def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
-    """The names that the arms will have; InputError if one has no recipe.
-
-    Preparing them can take minutes, so both are known before.
-    """
+    """The names of arms, before preparing takes minutes; InputError if one has no recipe."""
     known = catalogue.recipes(wanted.recipes)
     words = _words(known, wanted)
     for _, target in words:
@@ -169,8 +219,7 @@ def _is_without_floor(wanted: Request) -> bool:
 
 
 def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
-    recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
-    found = prepare(recipe, build_paths())
+    found = prepare(catalogue.get_recipe(catalogue.recipes(folders), name), build_paths())
     if isinstance(found, UnavailableTarget):
         raise InputError(found.sentence)
     return found
@@ -183,21 +232,22 @@ def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTa
     return command.from_command(command_text, build_paths())
 
 
-def floor_for(path: str) -> PreparedTarget | None:
-    """The floor, if it is available and answers the path; it sends one response to all requests."""
+def floor_for(path: str, host: ServerHost | None = None) -> PreparedTarget | None:
+    """The floor, if it is available and answers the path; it sends one response to all requests.
+
+    `host` None: it runs on this machine.
+    """
     recipe = catalogue.recipes()[FLOOR]
     if capability(path) is None or not _serves(recipe, path):
         return None
-    found = prepare(recipe, build_paths())
+    found = (host or LocalHost()).prepare(recipe, "")
     return None if isinstance(found, UnavailableTarget) else found
 
 
-def _with_floor(arms: list[PreparedArm], path: str) -> str:
-    """Adds the floor unless it was named; returns its name, or nothing without it."""
-    for arm in arms:
-        if arm.arm.target == FLOOR:
-            return arm.arm.name
-    found = floor_for(path)
+def _with_floor(arms: list[PreparedArm], path: str, host: ServerHost) -> str:
+    if named := [arm.arm.name for arm in arms if arm.arm.target == FLOOR]:
+        return named[0]
+    found = floor_for(path, host)
     if found is None:
         return ""
     arms.append(PreparedArm(found.arm(FLOOR), found))
@@ -211,7 +261,6 @@ def _serves(recipe: Recipe, path: str) -> bool:
 
 
 def _words(known: Mapping[str, Recipe], wanted: Request) -> list[tuple[str, str]]:
-    """Names and targets of the arms that are recipes."""
     group = wanted.group if isinstance(wanted, ComparisonRequest) else ""
     use_defaults = not (wanted.arms or group or wanted.cmd or wanted.url)
     words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.arms)]
@@ -236,12 +285,11 @@ def _require_unix(arms: Iterable[PreparedArm]) -> None:
             raise InputError(f"{arm.arm.name} cannot listen on a Unix socket{how}")
 
 
-def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"two arms are called {name!r}: give one of them another name, as in NAME=TARGET"
-            )
+def _check_names(names: Iterable[str]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(
+            f"two arms are called {twice[0]!r}: give one of them another name, as in NAME=TARGET"
+        )
 
 
 def folder_for(*names: str) -> Path:

@@ -9,12 +9,13 @@ import datetime as dt
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from jissoku import inference, records
+from jissoku import inference, model, records
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import LOADS
-from jissoku.errors import JissokuError, TargetError
+from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.inference import self_test as bounds
 from jissoku.inference.checks import is_rejected
 from jissoku.inference.self_test import BoundCheck
@@ -22,30 +23,16 @@ from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig, noise_file
 from jissoku.measure.machine import machine
 from jissoku.measure.progress import ProgressListener, SeriesProgress
-from jissoku.measure.selection import build_paths
+from jissoku.measure.selection import prepare_recipe
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import (
-    Comparison,
-    CoreAssignment,
-    Load,
-    LoadLevel,
-    Method,
-    Metric,
-    Mode,
-    Summary,
-    Trial,
-    UnavailableTarget,
-    Workload,
-)
 from jissoku.model.run import NoiseFloor
 from jissoku.model.updated import updated
 from jissoku.records import files
-from jissoku.targets import catalogue
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 # Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
 EFFORT = updated(
-    SAMPLING_PLANS[Mode.QUICK],
+    SAMPLING_PLANS[model.Mode.QUICK],
     closed_loop_blocks=0,
     fixed_rate_blocks=0,
     cross_check_blocks=0,
@@ -88,20 +75,16 @@ def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestCampaign:
-    """One campaign that is planned: two arms by name, the second one being the baseline.
-
-    Attributes:
-        method: Asked for; None lets the lab's rule decide.
-    """
+    """Two arms by name, the second one being the baseline; without a method the rule decides."""
 
     arm: tuple[str, PreparedTarget]
     against: tuple[str, PreparedTarget]
-    load: Load
-    method: Method | None = None
+    load: model.Load
+    method: model.Method | None = None
 
     @property
     def seconds(self) -> float:
-        if self.method is not Method.TIME_SLICED:
+        if self.method is not model.Method.TIME_SLICED:
             return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
         asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
         compiling = sum(bool(prepared.compiles) for _, prepared in (self.arm, self.against))
@@ -110,11 +93,12 @@ class TestCampaign:
 
     @property
     def trials(self) -> int:
-        return EFFORT.blocks * (2 if self.method is Method.SINGLE else 1)
+        return EFFORT.blocks * (2 if self.method is model.Method.SINGLE else 1)
 
 
-def equal_arms(prepared: PreparedTarget, load: Load, method: Method | None = None) -> TestCampaign:
-    """A campaign of a target and a second copy of it."""
+def equal_arms(
+    prepared: PreparedTarget, load: model.Load, method: model.Method | None = None
+) -> TestCampaign:
     name = prepared.name
     return TestCampaign(
         arm=(f"{name} again", prepared), against=(name, prepared), load=load, method=method
@@ -132,7 +116,7 @@ class CampaignResult:
         rejected: Those of them that the machine disturbed.
     """
 
-    comparison: Comparison
+    comparison: model.Comparison
     cost_ns: float | None
     steal: float | None
     trials: int = 0
@@ -141,24 +125,18 @@ class CampaignResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestConfig:
-    """Configuration of a self-test.
-
-    Attributes:
-        campaigns: Number of campaigns of equal arms at each load, from which the others follow.
-    """
+    """`campaigns` is the number of those of equal arms at each load; the others follow from it."""
 
     campaigns: int
-    levels: Sequence[LoadLevel]
+    levels: Sequence[model.LoadLevel]
     seed: int
-    cores: CoreAssignment
+    cores: model.CoreAssignment
     folder: Path
     version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRunner:
-    """Runs campaigns; each leaves its records in a folder of its own."""
-
     config: SelfTestConfig
     progress: SeriesProgress
 
@@ -167,27 +145,24 @@ class CampaignRunner:
     ) -> Iterator[CampaignResult]:
         """What each campaign found, as soon as it has ended; nothing of one without a comparison.
 
-        The campaigns are all of a series, of which only those of the `indices` are run.
-
-        Raises:
-            KeyboardInterrupt: On request; what was finished is on disk.
+        Of the campaigns of a series only those of the `indices` are run. KeyboardInterrupt
+        on request: what was finished is on disk.
         """
         for index in range(len(campaigns)) if indices is None else indices:
             campaign = campaigns[index]
-            folder = self.place(series, campaign, index)
-            config = self._question(
-                campaign, folder, f"{self.config.seed}/{folder.parent.name}/{index}"
-            )
+            config = self._question(campaign, self.place(series, campaign, index), index)
             self.progress.begin(campaign.seconds, campaign.trials)
             if not compare(config, self.progress):
                 raise KeyboardInterrupt
-            run, trials = records.read(folder)
+            run, trials = records.read(config.folder)
             summary = inference.summarise(run, trials)
-            costs = summary.by(Metric.COST)
+            costs = summary.by(model.Metric.COST)
             if costs:
+                against = next(s for s in summary.arm_summaries if s.arm.name == run.baseline)
+                point = against.at(campaign.load)
                 yield CampaignResult(
                     comparison=costs[0],
-                    cost_ns=_cost_ns(summary, campaign),
+                    cost_ns=point.cost_ns.value if point and point.cost_ns else None,
                     steal=_steal(trials),
                     trials=sum(trial.failure is None for trial in trials),
                     rejected=sum(map(is_rejected, trials)),
@@ -197,17 +172,17 @@ class CampaignRunner:
             self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
 
     def place(self, series: str, campaign: TestCampaign, index: int) -> Path:
-        return (
-            self.config.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
-        )
+        name = f"{series}-{campaign.load.level}".replace(" ", "-")
+        return self.config.folder / name / f"{index:02}"
 
-    def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
-        is_single = campaign.method is Method.SINGLE
+    def _question(self, campaign: TestCampaign, folder: Path, index: int) -> CompareConfig:
+        is_single = campaign.method is model.Method.SINGLE
         arms = (campaign.against, campaign.arm)
+        seed = f"{self.config.seed}/{folder.parent.name}/{index}"
         return CompareConfig(
             arms_prepared=tuple(PreparedArm(one.arm(name), one) for name, one in arms),
-            workload=Workload(),
-            mode=Mode.QUICK,
+            workload=model.Workload(),
+            mode=model.Mode.QUICK,
             plan=updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0),
             seed=random.Random(seed).getrandbits(31),
             cores=self.config.cores,
@@ -220,14 +195,7 @@ class CampaignRunner:
         )
 
 
-def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:
-    name, _ = campaign.against
-    known = next(s for s in summary.arm_summaries if s.arm.name == name)
-    point = known.at(campaign.load)
-    return point.cost_ns.value if point is not None and point.cost_ns else None
-
-
-def _steal(trials: Sequence[Trial]) -> float | None:
+def _steal(trials: Sequence[model.Trial]) -> float | None:
     seen = [t.conditions.steal_fraction for t in trials if t.conditions is not None]
     known = [steal for steal in seen if steal is not None]
     return sum(known) / len(known) if known else None
@@ -235,9 +203,7 @@ def _steal(trials: Sequence[Trial]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesResults:
-    """The results of the campaigns at one load, added as they end."""
-
-    load: Load
+    load: model.Load
     paired: list[CampaignResult] = field(default_factory=list)
     paired_injected: list[CampaignResult] = field(default_factory=list)
     time_sliced: list[CampaignResult] = field(default_factory=list)
@@ -267,59 +233,50 @@ class SelfTestPlan:
         known = {one.name: one for one in self.targets}
         return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
 
-    def expected(self, load: Load) -> Iterator[TestCampaign]:
-        """All campaigns, for an estimate; injected work does not change their duration."""
-        like = equal_arms(self.ours, load)
-        yield from [like] * (self.campaigns + self._share(INJECTED_SHARE))
-        yield from self._equal(load)
-        yield from self._single(load)
+    def series(self, load: model.Load) -> dict[str, list[TestCampaign]]:
+        """The campaigns of each series, without what is injected in some of them."""
+        like, single = equal_arms(self.ours, load), equal_arms(self.ours, load, model.Method.SINGLE)
+        sliced = [equal_arms(target, load, model.Method.TIME_SLICED) for target in self.targets]
+        planned = {
+            "like arms": [like] * self.campaigns,
+            "like arms injected": [like] * self._share(INJECTED_SHARE),
+            "time-sliced": [sliced[index % len(sliced)] for index in range(self.campaigns)],
+            "single-target": [single] * self._share(SINGLE_SHARE),
+        }
         if self.other is not None:
-            yield from [equal_arms(self.ours, load, Method.TIME_SLICED)] * (2 * self._unlike)
+            unlike = updated(
+                sliced[0], arm=(self.ours.name, self.ours), against=(self.other.name, self.other)
+            )
+            count = max(2, self._share(UNLIKE_SHARE))
+            planned |= {"unlike": [unlike] * count, "unlike injected": [unlike] * count}
+        return planned
+
+    def expected(self, load: model.Load) -> Iterator[TestCampaign]:
+        """All campaigns, for an estimate; injected work does not change their duration."""
+        return chain.from_iterable(self.series(load).values())
 
     def run(self, runner: CampaignRunner, result: SeriesResults) -> None:
-        """Runs them, and stores their results as they end."""
-        load, ours = result.load, self.ours
-        like = equal_arms(ours, load)
-        result.paired.extend(runner.run("like arms", [like] * self.campaigns))
-        slow = slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME)
-        injected = updated(like, arm=slow)
-        count = self._share(INJECTED_SHARE)
-        result.paired_injected.extend(runner.run("like arms injected", [injected] * count))
-        result.time_sliced.extend(runner.run("time-sliced", self._equal(load)))
-        result.single.extend(runner.run("single-target", self._single(load)))
-        if self.other is not None:
-            self._run_unlike(runner, result, self.other)
+        planned = self.series(result.load)
 
-    def _run_unlike(
-        self, runner: CampaignRunner, result: SeriesResults, other: PreparedTarget
-    ) -> None:
-        """Campaigns with and without injected work in alternation, so that conditions are equal."""
-        ours = self.ours
-        mine = [found for found in result.time_sliced if found.comparison.against == ours.name]
-        slow = slowed(ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT)
-        plain, injected = (
-            TestCampaign(
-                arm=arm, against=(other.name, other), load=result.load, method=Method.TIME_SLICED
-            )
-            for arm in ((ours.name, ours), slow)
-        )
-        for index in range(self._unlike):
-            result.unlike.extend(runner.run("unlike", [plain] * self._unlike, [index]))
-            result.unlike_injected.extend(
-                runner.run("unlike injected", [injected] * self._unlike, [index])
-            )
+        def injected(series: str, found: Sequence[CampaignResult], effect: float) -> None:
+            slow = slowed(self.ours, _busy_ns(found, effect), effect)
+            planned[series] = [updated(one, arm=slow) for one in planned[series]]
 
-    @property
-    def _unlike(self) -> int:
-        """Number of campaigns of each kind with different programs: at least two."""
-        return max(2, self._share(UNLIKE_SHARE))
+        def run(series: str, indices: Iterable[int] | None = None) -> Iterator[CampaignResult]:
+            return runner.run(series, planned[series], indices)
 
-    def _equal(self, load: Load) -> list[TestCampaign]:
-        each = [equal_arms(target, load, Method.TIME_SLICED) for target in self.targets]
-        return [each[index % len(each)] for index in range(self.campaigns)]
-
-    def _single(self, load: Load) -> list[TestCampaign]:
-        return [equal_arms(self.ours, load, Method.SINGLE)] * self._share(SINGLE_SHARE)
+        result.paired.extend(run("like arms"))
+        injected("like arms injected", result.paired, INJECTED_SAME)
+        result.paired_injected.extend(run("like arms injected"))
+        result.time_sliced.extend(run("time-sliced"))
+        result.single.extend(run("single-target"))
+        if "unlike" in planned:
+            ours = [one for one in result.time_sliced if one.comparison.against == self.ours.name]
+            injected("unlike injected", ours, INJECTED_DIFFERENT)
+            # In alternation, so that conditions are equal.
+            for index in range(len(planned["unlike"])):
+                result.unlike.extend(run("unlike", [index]))
+                result.unlike_injected.extend(run("unlike injected", [index]))
 
     def _share(self, part: int) -> int:
         return max(1, self.campaigns // part)
@@ -336,10 +293,8 @@ def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
 def run_self_test(
     config: SelfTestConfig, listener: ProgressListener
 ) -> tuple[Sequence[SeriesResults], bool]:
-    """The results of the campaigns by load, and whether all are finished."""
-    results = tuple(
-        SeriesResults(load=load) for load in self_test_loads(config.levels, config.cores)
-    )
+    loads = self_test_loads(config.levels, config.cores)
+    results = tuple(SeriesResults(load=load) for load in loads)
     try:
         plan = SelfTestPlan(targets=_targets(listener), campaigns=config.campaigns)
         expected = [one for result in results for one in plan.expected(result.load)]
@@ -360,13 +315,14 @@ def run_self_test(
 
 def measured_noise_floors(
     results: Sequence[SeriesResults], version: str
-) -> dict[Method, NoiseFloor]:
+) -> dict[model.Method, NoiseFloor]:
     """Each method's noise floor: the largest of all loads, so that it is valid at each."""
     found = {}
-    for method in (Method.PAIRED, Method.TIME_SLICED):
-        series = [
-            _comparisons(r.paired if method is Method.PAIRED else r.time_sliced) for r in results
-        ]
+    by_method = {
+        model.Method.PAIRED: [_comparisons(one.paired) for one in results],
+        model.Method.TIME_SLICED: [_comparisons(one.time_sliced) for one in results],
+    }
+    for method, series in by_method.items():
         floors = [floor for one in series if (floor := bounds.noise_floor(one)) is not None]
         spread = bounds.pooled_sd([one for comparisons in series for one in comparisons])
         if not floors or spread is None:
@@ -382,7 +338,7 @@ def measured_noise_floors(
     return found
 
 
-def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
+def keep_noise_floors(floors: dict[model.Method, NoiseFloor]) -> Path | None:
     """Stores the noise floors from enough campaigns; returns the file, or None without any."""
     enough = {m: one for m, one in floors.items() if one.campaigns >= files.CAMPAIGNS_MIN}
     if not enough:
@@ -391,38 +347,31 @@ def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
     return noise_file()
 
 
-def self_test_loads(levels: Sequence[LoadLevel], cores: CoreAssignment) -> Iterator[Load]:
-    """The loads of quick mode with these names."""
-    for rate, level in LOADS[Mode.QUICK]:
+def self_test_loads(
+    levels: Sequence[model.LoadLevel], cores: model.CoreAssignment
+) -> Iterator[model.Load]:
+    for rate, level in LOADS[model.Mode.QUICK]:
         if level in levels:
-            yield Load(rate_rps=rate * len(cores.server), level=level)
+            yield model.Load(rate_rps=rate * len(cores.server), level=level)
 
 
 def own_target() -> PreparedTarget:
-    ours = prepare(catalogue.get_recipe(catalogue.recipes(), OWN_TARGET), build_paths())
-    if isinstance(ours, UnavailableTarget):
-        raise JissokuError(ours.sentence)
-    return ours
+    return prepare_recipe(OWN_TARGET, ())
 
 
 def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
-    where, recipes = build_paths(), catalogue.recipes()
     ready = [own_target()]
     for name in OTHER_TARGETS:
         try:
-            found = prepare(catalogue.get_recipe(recipes, name), where)
+            ready.append(prepare_recipe(name, ()))
+        except InputError as unavailable:
+            listener.note(str(unavailable))
         except TargetError as error:
             listener.note(f"{name} is skipped: {error}.")
-            continue
-        if isinstance(found, UnavailableTarget):
-            listener.note(found.sentence)
-        else:
-            ready.append(found)
     return tuple(ready)
 
 
 def bound_checks(result: SeriesResults) -> Iterator[BoundCheck]:
-    """The bounds of the series at one load that were begun, and their results."""
     at = f"{result.load.level} load"
     paired, injected = _comparisons(result.paired), _comparisons(result.paired_injected)
     plain, slow = _comparisons(result.unlike), _comparisons(result.unlike_injected)
@@ -432,20 +381,14 @@ def bound_checks(result: SeriesResults) -> Iterator[BoundCheck]:
     if slices:
         yield bounds.check_false_alarms(f"A/A, time-sliced, {at}", slices)
     if injected:
-        yield from bounds.check_detection(
-            f"{_effect(INJECTED_SAME)} injected, paired, {at}", injected
-        )
+        text = f"{100 * INJECTED_SAME:+.0f} % injected, paired, {at}"
+        yield from bounds.check_detection(text, injected)
     if plain:
         pair = f"{plain[0].arm} / {plain[0].against}"
-        yield bounds.check_shift(
-            f"{_effect(INJECTED_DIFFERENT)} injected, {pair}, {at}", plain, slow, INJECTED_DIFFERENT
-        )
+        text = f"{100 * INJECTED_DIFFERENT:+.0f} % injected, {pair}, {at}"
+        yield bounds.check_shift(text, plain, slow, INJECTED_DIFFERENT)
         yield bounds.check_repeatability(f"{pair} repeated, {at}", plain)
 
 
-def _comparisons(series: Sequence[CampaignResult]) -> list[Comparison]:
+def _comparisons(series: Sequence[CampaignResult]) -> list[model.Comparison]:
     return [one.comparison for one in series]
-
-
-def _effect(injected: float) -> str:
-    return f"{100 * injected:+.0f} %"

@@ -12,10 +12,10 @@ from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
 from jissoku.measure.comparison import RunConfig
+from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial import FAILURES_MAX, TrialLoop, TrialRunner, TrialTiming, run_trial
-from jissoku.model import Axis, Sweep, Trial, TrialKind, Workload
-from jissoku.model.updated import updated
+from jissoku.measure.trial import FAILURES_MAX, TrialLoop, TrialRunner, started_servers
+from jissoku.model import Axis, Sweep, Trial, TrialKind, Workload, updated
 from jissoku.records import RunWriter, write_sweep
 from jissoku.records.run_folder import EventWriter
 from jissoku.system.cores import pin_process
@@ -28,11 +28,7 @@ PILOT_BLOCK = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepConfig(RunConfig):
-    """Configuration of a sweep.
-
-    Attributes:
-        sweep: Without levels the lab chooses them, for rates after a pilot.
-    """
+    """Without levels the lab chooses them; those of rates follow from a pilot."""
 
     sweep: Sweep
     window: TrialTiming
@@ -59,24 +55,19 @@ def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
     return True
 
 
+@dataclass(eq=False)
 class _SweepRun:
-    """The state of one sweep: the recorded trials, and the remaining targets."""
+    config: SweepConfig
+    interruption: Interruption
+    writer: RunWriter
+    progress: ProgressListener
 
-    def __init__(
-        self,
-        config: SweepConfig,
-        interruption: Interruption,
-        store: RunWriter,
-        listener: ProgressListener,
-    ) -> None:
-        self.config = config
-        self.axis = config.sweep.axis
-        self.interruption = interruption
-        self.progress = listener
+    def __post_init__(self) -> None:
+        self.axis, window = self.config.sweep.axis, self.config.window
         self.failures: Counter[tuple[str, int | None]] = Counter()
-        self.benches: dict[int, TrialRunner] = {}
-        window_s = (config.window.warmup_ns + config.window.window_ns) / 1e9
-        self.loop = TrialLoop(store, listener, window_s)
+        self.benches: dict[int | None, TrialRunner] = {}
+        window_s = (window.warmup_ns + window.window_ns) / 1e9
+        self.loop = TrialLoop(self.writer, self.progress, window_s)
         self.trials = self.loop.trials
         # The trials that are planned, and their levels; None: a closed loop of the pilot.
         self.steps: list[tuple[PlannedTrial, int | None]] = []
@@ -85,9 +76,9 @@ class _SweepRun:
         config = self.config
         levels = config.sweep.levels or self._piloted()
         self.steps = [
-            (one.planned, one.level)
+            step
             for index in range(config.sweep.blocks)
-            for one in plan.level_block(index, config.names, levels, self._kind, seed=config.seed)
+            for step in plan.level_block(index, config.names, levels, self._kind, seed=config.seed)
         ]
         minutes = self.loop.seconds({self._kind: len(self.steps)}) / 60
         self.progress.note(
@@ -101,10 +92,9 @@ class _SweepRun:
         return TrialKind.FIXED_RATE if self.axis is Axis.RATE else TrialKind.CLOSED_LOOP
 
     def _piloted(self) -> tuple[int, ...]:
-        """Levels of rate: fractions of the slowest target's rate in a closed loop."""
         kind, seed = TrialKind.CLOSED_LOOP, self.config.seed
         pilot = plan.level_block(PILOT_BLOCK, self.config.names, (0,), kind, seed=seed)
-        self.steps = [(one.planned, None) for one in pilot]
+        self.steps = [(planned, None) for planned, _ in pilot]
         self._run_steps()
         capacities = plan.capacities_of(self.trials)
         if not capacities:
@@ -113,7 +103,6 @@ class _SweepRun:
         return plan.rates_of(capacities)
 
     def _run_steps(self) -> None:
-        """Runs each trial, repeated if disturbed, and records every attempt."""
         while self.steps:
             planned, level = self.steps.pop(0)
             cell = planned.arms[0], level
@@ -122,17 +111,18 @@ class _SweepRun:
             trial = self.loop.run(
                 planned.kind,
                 partial(self._trial, planned, level),
-                partial(self._trials_left, planned.kind),
+                partial(lambda kind: {kind: len(self.steps)}, planned.kind),
             )
             self.failures[cell] += trial.failure is not None
 
     def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
-        workload, window = self._workload(level), self.config.window
-        trial = run_trial(self._bench(level), planned, workload, window)
+        workload = self._workload(level)
+        with started_servers(self._bench(level), planned, workload) as servers:
+            trial = servers.measure(planned, workload, self.config.window)
+            servers.stop()
+        if servers.failure is not None and trial.failure is None:
+            trial = updated(trial, measurements=(), conditions=None, failure=servers.failure)
         return updated(trial, level=level)
-
-    def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:
-        return {kind: len(self.steps)}
 
     def _workload(self, level: int | None) -> Workload:
         work = updated(self.config.workload, rate_rps=level if self.axis is Axis.RATE else None)
@@ -141,18 +131,15 @@ class _SweepRun:
         return work
 
     def _bench(self, level: int | None) -> TrialRunner:
-        """The trial runner, the same for all levels unless the level is a number of workers."""
-        cores, workers = self.config.cores, None
-        key = 0
-        if self.axis is Axis.WORKERS and level is not None:
+        cores, workers = self.config.cores, level if self.axis is Axis.WORKERS else None
+        if workers is not None:
             # As many cores as workers, because more workers than cores would measure the scheduler.
-            cores = updated(cores, server=cores.server[:level])
-            key = workers = level
-        if key not in self.benches:
-            self.benches[key] = TrialRunner(
+            cores = updated(cores, server=cores.server[:workers])
+        if workers not in self.benches:
+            self.benches[workers] = TrialRunner(
                 self.config.arms_prepared, cores, self.interruption, workers=workers
             )
-        return self.benches[key]
+        return self.benches[workers]
 
 
 def _must_take_workers(question: SweepConfig) -> None:

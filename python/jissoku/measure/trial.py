@@ -5,13 +5,12 @@ output; every later measurement on the same start is a failed trial with its rea
 """
 
 import math
-import random
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
@@ -21,8 +20,8 @@ from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import LOAD_MAX, PlannedTrial
 from jissoku.errors import InputError, TargetEnded, TargetError
 from jissoku.inference.late import import_libraries
-from jissoku.measure import loadgen
-from jissoku.measure.loadgen import LoadgenError, LoadSpec
+from jissoku.measure.host import LocalHost, ServerHost
+from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming, run_load
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import (
     ACHIEVED_MIN,
@@ -42,14 +41,10 @@ from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
 from jissoku.request.param_types import OBJECTIVE
-from jissoku.system.cores import QuietCores
 from jissoku.system.interruption import Interruption
-from jissoku.system.processes import has_generated_code, process_tree
-from jissoku.targets import launch
-from jissoku.targets.launch import Launcher, ListensElsewhere, expected_response, verify
+from jissoku.targets.launch import ListensElsewhere, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
-from jissoku.targets.provenance import redact
+from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import ChangedBody, ExpectedResponse, TargetResponse
 
 # Duration of a step: at least the first, long enough for this many requests, at most the last.
@@ -135,33 +130,16 @@ class PreparedArm:
     prepared: PreparedTarget
 
 
-@dataclass(frozen=True, slots=True)
-class TrialTiming:
-    """Durations of a trial, in nanoseconds.
-
-    Attributes:
-        slice_ns: Arms are under load one at a time, in time slices of about this length; None: all
-            at once.
-        idle_watch_ns: Time without load before the first request.
-    """
-
-    warmup_ns: int
-    window_ns: int
-    slice_ns: int | None = None
-    idle_watch_ns: int = 0
-
-
 class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught here
     """A target failed; `failure` is its record."""
 
     def __init__(self, stage: TrialStage, arm: str, error: Exception, words: str = "") -> None:
         super().__init__(str(error))
-        said = words or getattr(error, "stderr", "")
         self.failure = Failure(
             stage=stage,
             arm=arm,
-            reason=redact(str(error)),
-            stderr=redact(said),
+            reason=str(error),
+            stderr=words or getattr(error, "stderr", ""),
             has_ended=isinstance(error, TargetEnded),
         )
 
@@ -170,37 +148,31 @@ class OutOfTime(Exception):  # noqa: N818 - ends a run with what it has
     """The time that is left of a run is too short for the next load."""
 
 
+@dataclass(eq=False)
 class TrialRunner:
-    """What all starts of a run have in common: the targets, their cores, and what is known."""
+    """What all starts of a run have in common: the targets, their cores, and what is known.
 
-    def __init__(
-        self,
-        arms: Sequence[PreparedArm],
-        cores: CoreAssignment,
-        interruption: Interruption,
-        *,
-        workers: int | None = None,
-        note: Callable[[str], object] = str,
-    ) -> None:
-        """Without `workers` there is one per core of the server.
+    `note` receives a sentence if the first start of a target takes long.
+    """
 
-        `note` receives a sentence if the first start of a target takes long.
-        """
+    arms: Sequence[PreparedArm]
+    cores: CoreAssignment
+    interruption: Interruption
+    workers: int | None = field(default=None, kw_only=True)
+    note: Callable[[str], object] = field(default=str, kw_only=True)
+    host: ServerHost = field(default_factory=LocalHost, kw_only=True)
+
+    def __post_init__(self) -> None:
         import_libraries()
-        self.note = note
-        self.targets = {arm.arm.name: arm.prepared for arm in arms}
-        self.cores = cores
-        self.workers = workers
-        self.interruption = interruption
+        self.targets = {arm.arm.name: arm.prepared for arm in self.arms}
         self.expected: dict[str, ExpectedResponse] = {}
         # Requests per second of each arm in the closed loop of its first warm-up.
         self.first_rates: dict[str, float] = {}
-        self.quiet = QuietCores(cores.server)
         # What is left of a limited time.
         self.seconds_left: Callable[[], float] = lambda: math.inf
         self._generates_code: dict[str, bool] = {}
 
-    def compiles(self, name: str, root: int | None) -> bool:
+    def compiles(self, name: str, running: RunningTarget) -> bool:
         """Whether a target's runtime compiles hot code, as its recipe says or its processes show.
 
         The processes of a target without a recipe are examined after they have served requests, at
@@ -209,38 +181,19 @@ class TrialRunner:
         known = self.targets[name].compiles
         if known is None:
             if name not in self._generates_code:
-                self._generates_code[name] = root is None or has_generated_code(process_tree(root))
+                self._generates_code[name] = self.host.has_generated_code(running)
             known = self._generates_code[name]
         return known
-
-
-def run_trial(
-    runner: TrialRunner, planned: PlannedTrial, workload: Workload, window: TrialTiming
-) -> Trial:
-    """Runs one trial on a separate start; the caller sets index, attempt and failed checks.
-
-    Raises:
-        Interrupted: On request; all started processes are stopped.
-    """
-    with started_servers(runner, planned, workload) as servers:
-        trial = servers.measure(planned, workload, window)
-        servers.stop()
-    if servers.failure is None or trial.failure is not None:
-        return trial
-    return updated(trial, measurements=(), conditions=None, failure=servers.failure)
 
 
 @contextmanager
 def started_servers(
     runner: TrialRunner, planned: PlannedTrial, workload: Workload
 ) -> Iterator["Servers"]:
-    """Starts and verifies the planned arms when the cores are idle, as a context manager.
-
-    Raises:
-        Interrupted: On request; all started processes are stopped.
-    """
-    idle = runner.quiet.wait(
-        give_up=lambda: runner.interruption.asked or runner.seconds_left() <= 0
+    """Starts and verifies the planned arms when the cores are idle; all are stopped when left."""
+    idle = runner.host.wait_for_idle_cores(
+        runner.cores.server,
+        give_up=lambda: runner.interruption.asked or runner.seconds_left() <= 0,
     )
     runner.interruption.check()
     servers = Servers(runner, idle)
@@ -275,9 +228,7 @@ class Servers:
     def start(self, planned: PlannedTrial, workload: Workload) -> None:
         """Starts all, then verifies each, so that their starts overlap."""
         runner = self._runner
-        launcher = Launcher(
-            cores=runner.cores.server, rng=random.Random(planned.seed), workers=runner.workers
-        )
+        launcher = runner.host.launcher(planned.seed, runner.cores.server, runner.workers)
         try:
             for name in planned.arms:
                 # The previous one may not listen yet, and the next must not use the same port.
@@ -298,8 +249,8 @@ class Servers:
         interruption, is_new = runner.interruption, name not in runner.expected
         note = runner.note if is_new else str
         try:
-            first = launch.wait_until_ready(
-                running, workload, give_up=lambda: interruption.asked, note=note
+            first = runner.host.wait_until_ready(
+                running, workload, lambda: interruption.asked, note
             )
         except ListensElsewhere as error:
             raise InputError(str(error)) from error
@@ -346,7 +297,7 @@ class Servers:
                 sent = self._send(alone, closed, window, needed, is_required=True)
             if name in self.rates:
                 known.setdefault(name, self.rates[name])
-            if sent and self._runner.compiles(name, self._running[name].root):
+            if sent and self._runner.compiles(name, self._running[name]):
                 rate = min(FIXED_WARMUP_RPS, max(1, int(LOAD_MAX * self.rates[name])))
                 paced = updated(workload, rate_rps=rate)
                 self._send(alone, paced, TrialTiming(0, plan.compile_ns), None)
@@ -360,7 +311,7 @@ class Servers:
         *,
         is_required: bool = False,
     ) -> int:
-        """Puts one arm under load outside of trials; returns the number of answers.
+        """Puts one arm under load outside of trials, and returns the number of answers.
 
         None is a failure of a target that has ended, and if an answer `is_required`.
         """
@@ -422,32 +373,28 @@ class Servers:
         return updated(trial, capacity=known)
 
     def _missed_by(self, spec: LoadSpec, objective: LatencyObjective, rate_rps: int) -> str:
-        interruption = self._runner.interruption
-        self._require_time(spec)
         try:
-            (measurement,), _ = loadgen.run_load(
-                spec, self._runner.cores, started=interruption.waits_for
-            )
-        except LoadgenError as error:
-            interruption.check()
-            return redact(str(error))
-        finally:
-            self._require_alive(spec)
+            (measurement,), _ = self._load(spec)
+        except TrialFailed as failed:
+            # A load without an answer misses it, unless the target has exited.
+            if not isinstance(failed.__cause__, LoadgenError):
+                raise
+            return failed.failure.reason
         return objective.missed_by(measurement, rate_rps)
 
     def _load(self, spec: LoadSpec) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
         """Runs the load generator; if a target has exited, that is the reason of the failure.
 
-        Raises:
-            Interrupted: After a signal, also if that ended the load generator.
-            OutOfTime: It would end later than the run may.
-            TrialFailed: It measured nothing.
+        Raises Interrupted after a signal, also if that ended the load generator, OutOfTime
+        if it would end later than the run may, TrialFailed if it measured nothing.
         """
         interruption = self._runner.interruption
         interruption.check()
-        self._require_time(spec)
+        if spec.timing.total_ns / 1e9 > self._runner.seconds_left():
+            raise OutOfTime
         try:
-            return loadgen.run_load(spec, self._runner.cores, started=interruption.waits_for)
+            spec, observer = self._runner.host.observed(spec, self._runner.cores)
+            return run_load(spec, self._runner.cores, interruption.waits_for, observer=observer)
         except LoadgenError as error:
             interruption.check()
             # Without a responsible arm, the load generator itself failed.
@@ -455,11 +402,6 @@ class Servers:
             raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
         finally:
             self._require_alive(spec)
-
-    def _require_time(self, spec: LoadSpec) -> None:
-        needed_s = (spec.idle_watch_ns + spec.warmup_ns + spec.window_ns) / 1e9
-        if needed_s > self._runner.seconds_left():
-            raise OutOfTime
 
     def _require_alive(self, spec: LoadSpec) -> None:
         # The connections of a process that ends are closed some time before it has ended.
@@ -480,18 +422,11 @@ class Servers:
         # A server behind a reverse proxy is neither foreign work nor the proxy's.
         for running in self._running.values():
             others += running.upstream_pids()
-        return LoadSpec(
-            arms=arms,
-            urls=tuple(self._running[name].address.url(workload.path) for name in arms),
-            roots=tuple(self._running[name].root for name in arms),
+        loaded = {name: self._running[name] for name in arms}
+        return updated(
+            LoadSpec.of(loaded, workload, window, planned.seed),
             body=bodies.pop() if len(bodies) == 1 else None,
             status=answers[0].status,
-            workload=workload,
-            warmup_ns=window.warmup_ns,
-            window_ns=window.window_ns,
-            seed=planned.seed,
-            slice_ns=window.slice_ns,
-            idle_watch_ns=window.idle_watch_ns,
             own_processes=tuple(pid for pid in others if pid is not None),
             warmup_requests=dict(self._warmed),
             warmup_rps=self._runner.first_rates | self.rates,
@@ -518,9 +453,9 @@ class TrialLoop:
     def __init__(
         self, writer: RunWriter, listener: ProgressListener, window_s: float, limit_s: float = 0.0
     ) -> None:
-        """The time of the run begins.
+        """The time of the run begins; it is limited to `limit_s`, unless that is 0.
 
-        `window_s` is warm-up and window together; `limit_s` limits the run, 0: it has no limit.
+        `window_s` is warm-up and window together.
         """
         self.trials: list[Trial] = []
         self._began = self._last = time.monotonic()
@@ -539,14 +474,9 @@ class TrialLoop:
     ) -> Trial:
         """Measures until no check rejects the trial, it fails, or there were enough attempts.
 
-        Args:
-            kind: For the estimate of the time left.
-            measure: Runs one attempt; index, attempt and failed checks are filled in here.
-            left: Trials left, by kind, without reruns and early ends; called after each attempt.
-            reruns: Maximum number of attempts after the first.
-
-        Returns:
-            The last attempt; all of them are on disk.
+        `measure` runs an attempt, whose index, number and failed checks are filled in here.
+        `left` are the trials left, by kind, without reruns and early ends. Returns the last
+        attempt; all are on disk.
         """
         attempt = 0
         while True:

@@ -11,18 +11,11 @@ at full load follow (`tune_full_load`).
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jissoku import records
-from jissoku.design import variants
-from jissoku.design.sampling_plan import (
-    LEFT_OUT,
-    SamplingPlan,
-    TuningTime,
-    together_time,
-    tuning,
-    tuning_time,
-)
+from jissoku.design import sampling_plan, variants
 from jissoku.design.variants import BASELINE, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
@@ -67,12 +60,9 @@ NOT_MEASURED = "not measured: the tuning was interrupted before"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningTarget:
-    """The target of a tuning, and its knobs.
+    """A target with knobs; `skipped` ones are not tested, each with the reason.
 
-    Attributes:
-        skipped: Knobs that are not tested, each with the reason.
-        prepared: Prepares the target with these knobs switched.
-        diff: The change from the unchanged configuration to one with these knobs switched.
+    `prepared` is the target with some knobs switched, `diff` the change to that.
     """
 
     name: str
@@ -104,7 +94,6 @@ def _measured(
 def tune_full_load(
     target: TuningTarget, config: CompareConfig, text: TuningResult, listener: ProgressListener
 ) -> TuningResult:
-    """Adds the results of these knobs to those of the others."""
     knobs = tuple(knob for knob in target.knobs if knob.objective is KnobGoal.RATE)
     if not knobs or not text.finished:
         return text
@@ -120,10 +109,9 @@ def tune_full_load(
     combinations = variants.one_at_a_time(names)
     finished, run, trials = _measured(config, "full-load", target, combinations, listener)
     rates = ablation.rates_against_baseline(run, trials)
-    found = []
-    for knob in knobs:
-        arm = variants.name_alone(knob.name)
-        evidence = KnobEvidence(
+    arms = zip(knobs, map(variants.name_alone, names), strict=True)
+    found = [
+        KnobEvidence(
             knob=knob,
             alone=rates[arm],
             leave_one_out=None,
@@ -131,7 +119,8 @@ def tune_full_load(
             switched=ablation.counters(trials, arm),
             same_answers=ablation.same_answers(trials, (BASELINE, arm)),
         )
-        found.append(evidence)
+        for knob, arm in arms
+    ]
     results = ablation.decide_knobs(found)
     text = updated(text, results=(*text.results, *results), finished=finished)
     accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
@@ -166,7 +155,9 @@ def _at_full_load(config: CompareConfig) -> CompareConfig:
         metric=Metric.TIME,
         aim=Verdict.LOWER,
         loads=(),
-        plan=tuning(updated(config.plan, blocks_max=blocks, closed_loop_blocks=blocks)),
+        plan=sampling_plan.tuning(
+            updated(config.plan, blocks_max=blocks, closed_loop_blocks=blocks)
+        ),
     )
 
 
@@ -174,31 +165,29 @@ def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener
     """Tests every knob, and confirms the accepted ones together.
 
     Interrupted, it returns what is known; a knob that was not measured is undecided.
-
-    Raises:
-        TargetError: The configuration as it is cannot be measured.
+    TargetError if the configuration as it is cannot be measured.
     """
     asked = config.request
     assert asked is None or isinstance(asked, TuningRequest | ExplanationRequest), "it is tuned"
-    text = TuningResult(
-        target=target.name,
-        path=config.workload.path,
-        jissoku=config.version,
-        seed=config.seed,
-        results=(),
-        skipped=target.skipped,
-        sandbox=target.sandbox,
-        request=asked and recorded(asked),
-    )
     # What it catches are interruptions between campaigns, which catch their own.
     with Interruption() as interruption:
         tuner = _Tuner(target, config, listener, interruption)
-        if target.knobs:
-            try:
+        finished = False
+        with suppress(Interrupted):
+            if target.knobs:
                 tuner.look()
-            except Interrupted:
-                text = updated(text, finished=False)
-        text = updated(text, results=tuner.out)
+            finished = True
+        text = TuningResult(
+            target=target.name,
+            path=config.workload.path,
+            jissoku=config.version,
+            seed=config.seed,
+            results=tuner.out,
+            skipped=target.skipped,
+            sandbox=target.sandbox,
+            request=asked and recorded(asked),
+            finished=finished,
+        )
         if text.finished and tuner.knobs:
             text = tuner.by_cost(text)
         text = updated(text, finished=text.finished and not interruption.asked)
@@ -227,7 +216,6 @@ def _complete(target: TuningTarget, config: CompareConfig, text: TuningResult) -
 
 
 def _command(config: CompareConfig, names: str) -> str:
-    """What tests these knobs alone, with more and longer blocks."""
     asked = config.request
     if isinstance(asked, ExplanationRequest):
         shared = {field: getattr(asked, field) for field in ("config", "listen", "path", "header")}
@@ -238,21 +226,17 @@ def _command(config: CompareConfig, names: str) -> str:
     return command_line(updated(asked, knobs=names, connections=connections, standard=True))
 
 
+@dataclass(eq=False)
 class _Tuner:
     """Attributes: `knobs` are those that need timed trials, `out` the results of all others."""
 
-    def __init__(
-        self,
-        target: TuningTarget,
-        config: CompareConfig,
-        listener: ProgressListener,
-        interruption: Interruption,
-    ) -> None:
-        self.target = target
-        self.config = config
-        self.progress = listener
-        self.interruption = interruption
-        self.knobs = tuple(knob for knob in target.knobs if knob.objective is KnobGoal.COST)
+    target: TuningTarget
+    config: CompareConfig
+    progress: ProgressListener
+    interruption: Interruption
+
+    def __post_init__(self) -> None:
+        self.knobs = tuple(knob for knob in self.target.knobs if knob.objective is KnobGoal.COST)
         self.out: tuple[KnobResult, ...] = ()
         self.counts: dict[str, CounterReadings] = {}
         # Knobs whose counter moves only beside the others, and the counts without and with them.
@@ -267,7 +251,6 @@ class _Tuner:
         return tuple(knob.name for knob in self.knobs)
 
     def look(self) -> None:
-        """Chooses the workload, counts with each knob, and says how long the rest takes."""
         knobs = self.knobs
         at_full_load = len(self.target.knobs) - len(knobs)
         # Counting alone decides about most of them, unless they were chosen for causes that show.
@@ -275,7 +258,7 @@ class _Tuner:
         part = 1.0 if is_suspected else STILL_OPEN
         likely = sum(1.0 if knob.counter in COUNTERS else part for knob in knobs)
         plan, count = self.config.plan, len(self.target.knobs)
-        first = tuning_time(
+        first = sampling_plan.tuning_time(
             likely, len(knobs), at_full_load, plan, pay=is_suspected, counted=len(knobs)
         )
         self.progress.note(f"{count} {plural(count, 'knob')} to test: {first.text}.")
@@ -283,9 +266,17 @@ class _Tuner:
         if knobs:
             self.progress.note("Counting what a request does, with each knob.")
             self._count_all(found)
-        still = len(self.knobs)
-        left = tuning_time(still, still, at_full_load, self.config.plan, pay=is_suspected)
-        by_cost = tuning_time(still, still, 0, self.config.plan, pay=is_suspected)
+        still, plan = len(self.knobs), self.config.plan
+        times = found.generator_headroom
+        left = sampling_plan.tuning_time(
+            still,
+            still,
+            at_full_load,
+            plan,
+            pay=is_suspected,
+            rates_count=times is not None and times >= ablation.GENERATOR_HEADROOM_MIN,
+        )
+        by_cost = sampling_plan.tuning_time(still, still, 0, plan, pay=is_suspected)
         self.ends = time.monotonic() + by_cost.most_s
         self.progress.note(
             f"{still} of {len(knobs)} {plural(len(knobs), 'knob')} may change the cost:"
@@ -352,7 +343,8 @@ class _Tuner:
         closed = any(knob.counter == USER_US for knob in self.knobs)
         plan = updated(brief, closed_loop_blocks=brief.closed_loop_blocks if closed else 1)
         self.progress.note(f"Each alone: {', '.join(self.names)}.")
-        later = together_time(LEFT_OUT if len(self.knobs) > 1 else 0, 0, self.config.plan)
+        left_out = sampling_plan.LEFT_OUT if len(self.knobs) > 1 else 0
+        later = sampling_plan.together_time(left_out, 0, self.config.plan)
         finished, alone = self._campaign(
             "alone", variants.one_at_a_time(self.names), plan, kept_s=later.likely_s
         )
@@ -362,11 +354,11 @@ class _Tuner:
         if finished and len(together) > 1:
             # The load and the cost of each arm alone are known: these blocks have pairs only.
             plan = updated(brief, closed_loop_blocks=0)
-            left = together_time(len(together), len(together), self.config.plan)
-            proof = together_time(0, 0, self.config.plan)
+            left = sampling_plan.together_time(len(together), len(together), self.config.plan)
+            proof = sampling_plan.together_time(0, 0, self.config.plan)
             now = time.monotonic()
             self.ends = max(self.ends, now + left.likely_s)
-            left = TuningTime(left.likely_s, min(left.most_s, self.ends - now))
+            left = sampling_plan.TuningTime(left.likely_s, min(left.most_s, self.ends - now))
             self.progress.note(
                 f"All but each: {', '.join(together)}; with the proof {left.text} more."
             )
@@ -405,8 +397,9 @@ class _Tuner:
         base, switched = self.counts[BASELINE], self.counts[knob.name]
         if knob.name in self.beside and self.counts_beside is not None:
             base, switched = self.counts_beside
-        reason = (NOT_MEASURED,)
-        missing = Comparison(arm=arm, against=BASELINE, verdict=Verdict.INVALID, remarks=reason)
+        missing = Comparison(
+            arm=arm, against=BASELINE, verdict=Verdict.INVALID, remarks=(NOT_MEASURED,)
+        )
         return KnobEvidence(
             knob=knob,
             alone=alone.get(arm, missing),
@@ -431,7 +424,7 @@ class _Tuner:
         self,
         name: str,
         combinations: Sequence[Combination],
-        plan: SamplingPlan,
+        plan: sampling_plan.SamplingPlan,
         *,
         kept_s: float = 0.0,
     ) -> tuple[bool, dict[str, Comparison]]:
@@ -443,7 +436,7 @@ class _Tuner:
         if self.interruption.asked:
             return False, {}
         aim = Verdict.HIGHER if combinations[0].name == variants.ALL else Verdict.LOWER
-        plan = tuning(plan, len(combinations) - 1)
+        plan = sampling_plan.tuning(plan, len(combinations) - 1)
         if plan.seconds:
             left_s = self.ends - time.monotonic() - kept_s
             plan = updated(plan, seconds=max(1.0, min(plan.seconds, left_s)))

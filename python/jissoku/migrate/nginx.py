@@ -2,8 +2,10 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
 from jissoku.migrate.translate import ANYWHERE, Migration
@@ -11,55 +13,19 @@ from jissoku.migrate.translate import ANYWHERE, Migration
 # A directive as crossplane parses it.
 Directive = Mapping[str, Any]
 
-# What is the default here, or without a meaning.
-DEFAULTS = {
-    *("index", "sendfile", "tcp_nopush", "tcp_nodelay", "keepalive", "default_type", "types"),
-    *("proxy_http_version", "include", "server_tokens", "worker_processes", "events", "user"),
-    *("pid", "least_conn", "zone", "root", "server_name", "listen", "internal", "charset"),
-    *("alias", "log_not_found", "gzip_static"),
-}
-# What is set here by another key.
-INSTEAD = {
-    "error_log": "messages go to standard error",
-    "gzip": "files NAME.gz, NAME.br and NAME.zst beside NAME are sent",
-    "proxy_read_timeout": "--response-time-max and --read-time-max",
-    "proxy_connect_timeout": "--connect-time-max",
-    "limit_req": "a route has rate",
-    "limit_conn": "a route has concurrency",
-    "fastcgi_pass": "the gateway speaks HTTP and the uwsgi protocol",
-    "rewrite": "a route has strip-prefix and add-prefix",
-    "proxy_hide_header": 'routes to it have response-field = ["-NAME"]',
-    "proxy_set_header": 'routes to it have request-field = ["NAME: VALUE"]',
-    "add_header": 'response-field = ["NAME: VALUE"], of all folders, or of a route to servers',
-    "autoindex": "listing = true, for all folders",
-    "error_page": "not-found = FILE is the page of a 404 of a folder",
-    "proxy_send_timeout": "--response-time-max and --read-time-max",
-    "proxy_next_upstream": "a route has retry",
-    "real_ip_header": "--forwarded-fields",
-    "set_real_ip_from": "--trusted-proxies",
-    "return": "a route has fixed, a text with status 200, or redirect",
-}
+_TEXT = files("jissoku.migrate").joinpath("nginx.toml").read_text(encoding="utf-8")
+_DATA = tomllib.loads(_TEXT)
+DEFAULTS, FORWARDED = set(_DATA["defaults"]), set(_DATA["forwarded"])
+INSTEAD, VARIABLES = _DATA["instead"], _DATA["variables"]
+
 # What try_files may ask for before its last word.
 TRIED = {"$uri", "$uri/", "$uri.html", "$uri/index.html"}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 REDIRECTS = {"301", "302", "303", "307", "308"}
-# What variables of a redirect are called here.
-VARIABLES = {
-    "$host": "{hostname}",
-    "$http_host": "{host}",
-    "$request_uri": "{target}",
-    "$scheme": "{scheme}",
-}
-
-# Fields that the gateway sets without being asked to.
-FORWARDED = {"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"}
-FORWARDED |= {"host"}
 
 
 @dataclass(slots=True)
 class Draft:
-    """The configuration file while it is written."""
-
     result: Migration
     keys: dict[str, str | bool] = field(default_factory=dict)
     # Patterns of names of files, and how long they may be stored.
@@ -74,15 +40,17 @@ class Draft:
     routes: list[tuple[tuple[bool, bool, bool, int], list[str]]] = field(default_factory=list)
 
     def miss(self, directive: Directive, why: str) -> None:
-        """Notes a directive without a counterpart."""
         words = " ".join((directive["directive"], *directive["args"]))
         self.result.absent.append(f"line {directive['line']}, {words}: {why}")
 
 
 def migrate_nginx(directives: Iterable[Directive]) -> Migration:
-    """Translates the servers of a parsed configuration."""
     draft = Draft(Migration("nginx"))
-    whole = list(_of_http(directives))
+    whole = [
+        directive
+        for one in directives
+        for directive in (one["block"] if one["directive"] == "http" else [one])
+    ]
     servers = _all(whole, "server")
     defaults = _defaults(servers)
     draft.schemes = {scheme for one in servers for scheme in _schemes(one)}
@@ -115,14 +83,6 @@ def migrate_nginx(directives: Iterable[Directive]) -> Migration:
         draft.result.differs.append("routes are for all listeners, whatever their ports are")
     draft.result.differs.append("the path of a route ends at a segment: /api/** is not for /apix")
     return draft.result
-
-
-def _of_http(directives: Iterable[Directive]) -> Iterator[Directive]:
-    for directive in directives:
-        if directive["directive"] == "http":
-            yield from directive["block"]
-        else:
-            yield directive
 
 
 def _upstream(directive: Directive, draft: Draft) -> None:
@@ -258,7 +218,8 @@ def _location(directive: Directive, client: tuple[str, str], root: str, draft: D
     has_alias = bool(_all(block, "alias"))
     below = "" if has_alias else path.strip("/")
     lines = [line for one in block for line in _of_location(one, path, draft)]
-    if _all(block, "proxy_pass") and not _sets_host(directive):
+    fields = {one["args"][0].lower() for one in _all(block, "proxy_set_header")}
+    if _all(block, "proxy_pass") and "host" not in fields:
         draft.result.differs.append(
             f"line {directive['line']}: servers get the Host of the client;"
             ' host = "upstream" of the upstream sends its address'
@@ -345,7 +306,6 @@ def _try_files(directive: Directive, draft: Draft, prefix: str, *, is_folder: bo
 
 
 def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
-    """The lines of a route for a directive of its location."""
     values = one["args"]
     match one["directive"]:
         case "proxy_pass" | "uwsgi_pass":
@@ -366,11 +326,6 @@ def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
             pass
         case _:
             _common(one, draft)
-
-
-def _sets_host(location: Directive) -> bool:
-    fields = _all(location["block"], "proxy_set_header")
-    return any(one["args"][0].lower() == "host" for one in fields)
 
 
 def _merged(route: Sequence[str]) -> list[str]:
@@ -459,11 +414,6 @@ def _size(value: str) -> str:
     return f"{value[:-1]}{unit}iB" if unit in "KMG" else value
 
 
-def _access_log(draft: Draft, directive: Directive) -> None:
-    if directive["args"][0] != "off":
-        draft.keys["access-log"] = directive["args"][0]
-
-
 def _seconds(draft: Draft, directive: Directive) -> None:
     value = directive["args"][0]
     draft.keys["idle-time-max"] = f"{value}s" if value.isdigit() else value
@@ -472,7 +422,9 @@ def _seconds(draft: Draft, directive: Directive) -> None:
 COMMON: dict[str, Callable[[Draft, Directive], None]] = {
     "try_files": lambda draft, one: _try_files(one, draft, "", is_folder=True),
     "expires": lambda draft, one: _expires(one, ["**"], draft),
-    "access_log": _access_log,
+    "access_log": lambda draft, one: draft.keys.update(
+        {} if one["args"][0] == "off" else {"access-log": one["args"][0]}
+    ),
     "keepalive_timeout": _seconds,
     "ssl_certificate": lambda draft, one: draft.keys.update({"tls-cert": one["args"][0]}),
     "ssl_certificate_key": lambda draft, one: draft.keys.update({"tls-key": one["args"][0]}),

@@ -19,12 +19,9 @@ BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AugAssig
 
 
 def of_python(text: str, cpu_count: int) -> Iterator[Setting]:
-    """The assignments of a `gunicorn.conf.py`: name, value, and its line.
+    """The assignments of a `gunicorn.conf.py`: name, value, and its line. Else a SyntaxError.
 
     Without a value, the line is followed by the reason; with one that was computed, by how.
-
-    Raises:
-        SyntaxError: It is not Python.
     """
     known: dict[str, object] = {}
     for statement in ast.parse(text).body:
@@ -61,11 +58,7 @@ def _assigned(
 
 
 def _evaluated(source: ast.expr, known: Mapping[str, object], cpu_count: int) -> object:
-    """The value of a literal, or of arithmetic with known names and the number of CPUs.
-
-    Raises:
-        ValueError, TypeError: It is something else.
-    """
+    """The value of a literal, or of arithmetic with known names and the number of CPUs."""
     match source:
         case ast.Name(id=name) if name in known:
             return known[name]

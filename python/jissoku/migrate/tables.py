@@ -13,15 +13,10 @@ SERVERS = ("gunicorn", "uvicorn", "granian", "hypercorn", "uwsgi")
 class Option:
     """An option of another server.
 
-    Attributes:
-        setting: Its name in a configuration file, where it differs from the long option.
-        value: Whether it takes one.
-        choices: Values that may follow it, where it does not need one.
-        kind: How it is translated (`translate.KINDS`).
-        here: The flag of `jissoku serve`.
-        note: How that differs; of an option without a counterpart, what to do instead.
-        shown: What `jissoku serve` says of it, where that is neither `here` nor `note`
-            (`crates/jissoku-cli/src/serve/elsewhere.rs`).
+    `setting` is its name in a configuration file, where it differs; `choices` may follow an option
+    that needs no value; `kind` is one of `translate.KINDS`. `here` is our flag, and `note` how that
+    differs, or what to do instead. `shown` is what `jissoku serve` says of it, where it is neither
+    (`crates/jissoku-cli/src/serve/elsewhere.rs`).
     """
 
     names: Sequence[str]
@@ -35,19 +30,12 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Its name in a configuration file."""
         return self.setting or max(self.names, key=len).lstrip("-").replace("-", "_")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """Another server.
-
-    Attributes:
-        default_address: Where it listens unless it is said.
-        attribute: What it serves of a module that is named alone.
-        differs: What differs whatever its options are.
-    """
+    """Another server: its address, what it serves of a module alone, and what always differs."""
 
     default_address: str
     attribute: str
@@ -55,11 +43,9 @@ class Server:
     option: Sequence[Option]
 
     def find(self, name: str) -> Option | None:
-        """The option of this name, as on the command line."""
         return next((one for one in self.option if name in one.names), None)
 
     def of_setting(self, key: str) -> Option | None:
-        """The option of this key of a configuration file."""
         plain = key.replace("-", "_")
         found = (
             one
@@ -71,7 +57,6 @@ class Server:
 
 @cache
 def server(name: str) -> Server:
-    """The table of a server."""
     text = resources.files("jissoku.migrate").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     options = [Option(**row) for row in table.pop("option")]

@@ -33,9 +33,7 @@ PREFIXES = {"uvicorn": "UVICORN_", "granian": "GRANIAN_"}
 class Migration:
     """The line, what differs from the other server, and what has no counterpart.
 
-    Attributes:
-        config: The configuration file that it names; empty if it needs none.
-        prefix: The words before the program: `exec`, `uv run`.
+    `config` is the configuration file that it names, `prefix` what precedes the program: `uv run`.
     """
 
     name: str
@@ -55,8 +53,6 @@ class Migration:
 
 @dataclass(slots=True)
 class Draft:
-    """What is known of the server before its line is written."""
-
     server: Server
     result: Migration
     read: Read
@@ -86,14 +82,8 @@ class Draft:
 def migrate(words: Sequence[str], read: Read, cpu_count: int = 1) -> Migration:
     """Translates a command line, with what precedes the name of the server.
 
-    Args:
-        words: The command line.
-        read: Reads its configuration file.
-        cpu_count: What a configuration file in Python gets when it asks for the number of CPUs.
-
-    Raises:
-        InputError: The server or an option is unknown, several applications are named, or a file
-            of its configuration cannot be read.
+    `cpu_count` is for configuration files in Python. InputError: the server or an option is
+    unknown, several applications are named, or a file cannot be read.
     """
     prefix, variables, rest = _before_server(words)
     name = PurePath(rest[0]).name if rest else ""
@@ -163,11 +153,6 @@ def _variable(variable: str, draft: Draft) -> Iterator[tuple[Option, str, str]]:
 
 
 def _known(name: str, draft: Draft) -> Option:
-    """The option of this name.
-
-    Raises:
-        InputError: There is none.
-    """
     if option := draft.server.find(name):
         return option
     names = [one for option in draft.server.option for one in option.names]
@@ -288,10 +273,12 @@ def _proxies(draft: Draft, option: Option, value: str) -> None:
                 f"{option.names[0]} *: any client can claim {{}} of its requests, as with"
                 f" {draft.result.name}; better name the addresses of the proxies"
             )
-        elif is_network(peer):
-            peers.append(peer)
         else:
-            draft.result.absent.append(f"{option.names[0]} {peer}: it is no address")
+            try:
+                ip_network(peer, strict=False)
+                peers.append(peer)
+            except ValueError:
+                draft.result.absent.append(f"{option.names[0]} {peer}: it is no address")
 
 
 def _trust(draft: Draft) -> None:
@@ -306,15 +293,6 @@ def _trust(draft: Draft) -> None:
         draft.set("--forwarded-fields", "x-forwarded-proto")
     claim = "the scheme" if is_gunicorn else "the address and the scheme"
     draft.result.differs = [one.replace("{}", claim) for one in draft.result.differs]
-
-
-def is_network(text: str) -> bool:
-    """Whether this is an IP address or a network of them."""
-    try:
-        ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return True
 
 
 def _address(draft: Draft, value: str, suffix: str = "") -> None:
@@ -359,14 +337,6 @@ def _path(draft: Draft, option: Option, value: str) -> None:
         draft.set(option.here, f"/{path}")
 
 
-def _scaled(unit: str) -> Callable[[Draft, Option, str], None]:
-    def convert(draft: Draft, option: Option, value: str) -> None:
-        # Servers take fractions of a second; a size has none.
-        draft.set(option.here, f"{value}{unit}")
-
-    return convert
-
-
 def _attribute(name: str) -> Callable[[Draft, Option, str], None]:
     return lambda draft, _, value: setattr(draft, name, value)
 
@@ -383,9 +353,9 @@ KINDS: dict[str, Callable[[Draft, Option, str], None]] = {
     ),
     "limit": _limit,
     "path": _path,
-    "seconds": _scaled("s"),
-    "milliseconds": _scaled("ms"),
-    "mebibytes": _scaled("MiB"),
+    "seconds": lambda draft, option, value: draft.set(option.here, f"{value}s"),
+    "milliseconds": lambda draft, option, value: draft.set(option.here, f"{value}ms"),
+    "mebibytes": lambda draft, option, value: draft.set(option.here, f"{value}MiB"),
     "log": lambda draft, *_: draft.set("--access-log", "-"),
     "address": lambda draft, _, value: _address(draft, value),
     "uwsgi-address": lambda draft, _, value: _address(draft, value, ",uwsgi"),
@@ -426,15 +396,16 @@ def _finish(draft: Draft) -> None:
         for value in values:
             result.words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
         result.words += [] if values else [flag]
-    result.differs += _unless_given(draft.server.differs, draft.flags)
+    # Without what the line says.
+    result.differs += [
+        sentence
+        for sentence in draft.server.differs
+        if draft.flags.keys().isdisjoint(re.findall(r"--[a-z-]+", sentence))
+    ]
 
 
 def _application(draft: Draft) -> str:
-    """The application as MODULE:APP; empty if none is named.
-
-    Raises:
-        InputError: What is named is none.
-    """
+    """As MODULE:APP; empty if none is named. InputError: what is named is none."""
     app, name = draft.app or draft.app_configured, draft.result.name
     # Only Hypercorn's applications may begin with their interface: wsgi:MODULE:APP.
     if name == "hypercorn" and (found := re.fullmatch(r"(asgi|wsgi):([^:(]+:.*)", app)):
@@ -464,11 +435,3 @@ def _addresses(draft: Draft) -> Iterable[str]:
         draft.addresses.append(draft.server.default_address)
     is_said = draft.suffix and draft.suffix != ",http"
     return [f"{address}{draft.suffix}" if is_said else address for address in draft.addresses]
-
-
-def _unless_given(differs: Iterable[str], flags: Iterable[str]) -> Iterator[str]:
-    """What differs, without what the line says."""
-    given = set(flags)
-    for sentence in differs:
-        if not given & set(re.findall(r"--[a-z-]+", sentence)):
-            yield sentence

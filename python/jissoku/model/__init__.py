@@ -2,20 +2,15 @@
 
 from jissoku.model.experiment import (
     Axis as Axis,
-    IntervalEstimate as IntervalEstimate,
-    LevelResult as LevelResult,
-    Prediction as Prediction,
     Sweep as Sweep,
     SweepSummary as SweepSummary,
-    TargetSweep as TargetSweep,
-    UslModel as UslModel,
 )
+from jissoku.model.profile import Profile as Profile
 from jissoku.model.recipe import (
     BuildStep as BuildStep,
     Capability as Capability,
     ChangeKind as ChangeKind,
     ConfigFile as ConfigFile,
-    Direction as Direction,
     ForwardArguments as ForwardArguments,
     Knob as Knob,
     KnobChange as KnobChange,
@@ -23,7 +18,6 @@ from jissoku.model.recipe import (
     ListenArguments as ListenArguments,
     Recipe as Recipe,
     StartCommand as StartCommand,
-    TargetKind as TargetKind,
     UpstreamProtocol as UpstreamProtocol,
     VersionQuery as VersionQuery,
 )
@@ -47,29 +41,17 @@ from jissoku.model.run import (
     rate_grid as rate_grid,
 )
 from jissoku.model.summary import (
-    ArmSummary as ArmSummary,
-    BlockValue as BlockValue,
-    Bottleneck as Bottleneck,
     Comparison as Comparison,
     CounterReadings as CounterReadings,
-    CrossCheck as CrossCheck,
-    CrossCheckName as CrossCheckName,
     Decision as Decision,
     Estimate as Estimate,
     EvidenceSource as EvidenceSource,
-    FailureSummary as FailureSummary,
     KnobResult as KnobResult,
-    LoadPoint as LoadPoint,
     MeasurementStatus as MeasurementStatus,
     Metric as Metric,
-    Percentile as Percentile,
-    QuantilePoint as QuantilePoint,
-    ReportWarning as ReportWarning,
-    Severity as Severity,
     Summary as Summary,
     TuningResult as TuningResult,
     Verdict as Verdict,
-    more_blocks as more_blocks,
 )
 from jissoku.model.trial import (
     ACHIEVED_MIN as ACHIEVED_MIN,
@@ -88,4 +70,11 @@ from jissoku.model.trial import (
     TrialKind as TrialKind,
     TrialStage as TrialStage,
     VerifiedResponse as VerifiedResponse,
+)
+from jissoku.model.updated import updated as updated
+from jissoku.model.wording import (
+    join_names as join_names,
+    plural as plural,
+    time_text as time_text,
+    times as times,
 )

@@ -20,14 +20,12 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     Attributes:
         of: An expression over values of the tool's report and of the oracle; `{each}` is replaced
             by each value of `each`.
-        equals: The expected value, an expression; or one of the two bounds instead.
+        equals: An expression; or one of the two bounds instead.
         relative: Tolerated deviation of `of`, as a fraction of the expected value.
         absolute: The same in the value's unit, an expression; the two add up.
         says: A regular expression that the tool's report must match, instead of a value.
         required: Whether a tool that does not report the value fails; else it is not graded.
-        graded: False for information only.
         is_timed: Whether it is void if the oracle was late; None: as the check.
-        why: An explanation for readers, in one sentence.
     """
 
     of: str = ""
@@ -143,7 +141,6 @@ class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the tool, with all that is needed to grade it again.
 
     Attributes:
-        command: Without names and paths of this machine.
         exit_code: None if it had to be killed.
         account: The oracle's report; empty if nothing listened.
         figures: All known values, by dotted name.
@@ -255,7 +252,6 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     last: tuple[str, ...]
     then: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
-    excludes: tuple[tuple[str, str], ...] = ()
     files: dict[str, str] = {}
 
 
@@ -284,9 +280,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for thing in self.ask.requires:
             if thing not in ask:
                 return self.lacks.get(f"without {thing}", f"{self.name} requires {thing}")
-        for one, other in self.ask.excludes:
-            if one in ask and other in ask:
-                return f"{self.name} does not support {one} and {other} together"
         return None
 
     def command(self, ask: ToolOptions, values: Mapping[str, str]) -> list[str]:
@@ -309,24 +302,18 @@ class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _option_values(ask: ToolOptions) -> dict[str, Any]:
-    """The parameters of a load, in the units that tools use."""
     words = dict(ask)
     for thing in ("duration_s", "timeout_s"):
         if thing in ask:
-            words[thing] = _plain(float(ask[thing]))
+            words[thing] = f"{float(ask[thing]):g}"  # Some tools reject `3.0`.
             words[thing.replace("_s", "_whole_s")] = max(1, round(float(ask[thing])))
             words[thing.replace("_s", "_ms")] = round(float(ask[thing]) * 1000)
     if "rate" in ask:
         words["rate"] = round(float(ask["rate"]))
-        words["rate_per_connection"] = _plain(float(ask["rate"]) / ask.get("connections", 1))
+        words["rate_per_connection"] = f"{float(ask['rate']) / ask.get('connections', 1):g}"
         if "duration_s" in ask:
             words["rate_times_duration"] = round(float(ask["rate"]) * float(ask["duration_s"]))
     return words
-
-
-def _plain(number: float) -> str:
-    """A number without a zero fraction, because some tools reject `3.0`."""
-    return f"{number:g}"
 
 
 COST_SCHEMA = "jissoku.cost/2"
@@ -403,10 +390,9 @@ class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
     """Both generators in the same window.
 
     Attributes:
-        round: From 0; each round measures every cell once.
+        round: Each measures every cell once.
         foreign: The fraction of the cores' time that foreign processes used meanwhile.
         late_ns: Lateness of the oracle at the 99th percentile, which affects both.
-        void: Why it is invalid; empty if it is valid.
     """
 
     cell: str

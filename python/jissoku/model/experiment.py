@@ -4,17 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from jissoku.model import summary
 from jissoku.model.run import Arm, CoreAssignment, Machine, Mode, Run, Transport, UnavailableTarget
-from jissoku.model.summary import (
-    Bottleneck,
-    CrossCheck,
-    Estimate,
-    FailureSummary,
-    MeasurementStatus,
-    Percentile,
-    ReportWarning,
-    Summary,
-)
 
 SWEEP_SCHEMA = "jissoku.sweep/2"
 SWEEP_SUMMARY_SCHEMA = "jissoku.sweep-summary/2"
@@ -92,10 +83,10 @@ class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
 
     level: int
     blocks: int
-    rate_rps: Estimate | None = None
-    cost_ns: Estimate | None = None
-    percentiles: tuple[Percentile, ...] = ()
-    bottleneck: Bottleneck = Bottleneck.UNKNOWN
+    rate_rps: summary.Estimate | None = None
+    cost_ns: summary.Estimate | None = None
+    percentiles: tuple[summary.Percentile, ...] = ()
+    bottleneck: summary.Bottleneck = summary.Bottleneck.UNKNOWN
     achieved_fraction: float | None = None
     is_fitted: bool = False
     remarks: tuple[str, ...] = ()
@@ -108,12 +99,12 @@ class TargetSweep(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     arm: Arm
-    status: MeasurementStatus
+    status: summary.MeasurementStatus
     results: tuple[LevelResult, ...]
     model: UslModel | None = None
     reason: str = ""
     sustained_rps: int | None = None
-    failures: tuple[FailureSummary, ...] = ()
+    failures: tuple[summary.FailureSummary, ...] = ()
     sentence: str = ""
 
 
@@ -121,7 +112,7 @@ class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
     sweep: Sweep
     targets: tuple[TargetSweep, ...]
-    warnings: tuple[ReportWarning, ...] = ()
+    warnings: tuple[summary.ReportWarning, ...] = ()
     trials_total: int = 0
     trials_valid: int = 0
     trials_rejected: int = 0
@@ -316,7 +307,7 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     status: ClaimStatus
-    value: Estimate | None = None
+    value: summary.Estimate | None = None
     bound: float | None = None
     measured: str = ""
     remarks: tuple[str, ...] = ()
@@ -324,7 +315,7 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
     relation: str = ""
     published: float | None = None
     p_holm: float | None = None
-    cross_checks: tuple[CrossCheck, ...] = ()
+    cross_checks: tuple[summary.CrossCheck, ...] = ()
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -339,8 +330,8 @@ class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     published: PublishedFigure
     ratio: float | None
-    ours: Estimate | None
-    our_ratio: Estimate | None
+    ours: summary.Estimate | None
+    our_ratio: summary.Estimate | None
     remark: str = ""
 
 
@@ -350,7 +341,7 @@ class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True):
     header: ExperimentHeader
     claims: tuple[ClaimResult, ...]
     published: tuple[PublishedComparison, ...]
-    summaries: dict[str, Summary]
+    summaries: dict[str, summary.Summary]
     is_finished: bool
     headline: str = ""
     schema: str = RESULT_SCHEMA

@@ -83,7 +83,7 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One data point: one block's ratio of two arms' CPU cost at one load; None: closed loop.
+    """One block's ratio of two arms' CPU cost at one load; None: closed loop.
 
     `arm` sorts before `other`, and is the numerator.
     """
@@ -139,8 +139,6 @@ class StandingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CheckRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A check that a trial did not pass."""
-
     run: str
     trial: int
     arms: str
@@ -213,11 +211,10 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def _at_rate(by_load: Mapping[Load, dict[Pair, Value]], load: Load) -> dict[Pair, Value]:
-    found = by_load.get(load)
-    if found is None:
-        rate = load.rate_rps
-        found = next((pairs for one, pairs in by_load.items() if one.rate_rps == rate), {})
-    return found
+    if load in by_load:
+        return by_load[load]
+    rate = load.rate_rps
+    return next((pairs for one, pairs in by_load.items() if one.rate_rps == rate), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +257,6 @@ def load_of(rate_rps: int | None, level: str) -> Load:
 
 
 class Control(StrEnum):
-    """The change of unchanged arms between two runs (docs/history.md, rule 3)."""
-
     UNMOVED = "unchanged arms did not move"
     MOVED = "unchanged arms moved, so the runs differ in kind"
     ABSENT = "unchecked, without a second unchanged arm"
@@ -365,8 +360,7 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A target's cost as a multiple of the anchor's on one occasion.
 
     Attributes:
-        error: Standard error of the ratio's mean.
-        freedom: Degrees of freedom of that error.
+        error: Standard error of the ratio's mean, with its degrees of freedom.
         breaks: Changes other than those of the arms since the previous point; points on both sides
             are never joined.
         since: The change since the previous point: tested if the target's program or its

@@ -4,7 +4,7 @@ The record of `jissoku profile`. Files and libraries have their last path compon
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -74,13 +74,7 @@ class SampledStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WeightedStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack of a thread's own language.
-
-    Attributes:
-        frames: Functions by index, innermost first.
-        samples: How many samples of CPU time it stands for.
-        count: How often it was met.
-    """
+    """A stack that was met `count` times, and stands for this many samples of CPU time."""
 
     thread: int
     frames: tuple[int, ...]
@@ -94,12 +88,10 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         clock: `cpu-time` or `cycles`.
         period: Nanoseconds or cycles per sample.
-        sees_kernel: Whether the kernel was sampled too.
         lost: Records that did not fit into the sampler's buffer.
         cut_stacks: Samples with an incomplete stack.
         counted_ns: CPU time that the sampled events counted themselves, in nanoseconds, with that
             of processes that ended before their first sample; None if unknown.
-        processes_started: Number of processes that began meanwhile.
         interpreted: Stacks of interpreters, sampled separately at random times.
         notes: Missing data, in sentences.
     """
@@ -123,7 +115,6 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def native(self) -> Iterator[WeightedStack]:
-        """Stacks of native code and of the kernel."""
         for one in self.stacks:
             yield WeightedStack(
                 thread=one.thread, frames=one.frames, samples=one.count, count=one.count
@@ -171,16 +162,118 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         return missing if missing > UNSAMPLED_MIN * counted else 0.0
 
 
+class CpuShare(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the target's CPU time.
+
+    Attributes:
+        innermost: The functions that the time was used in, each as `library: function`, with its
+            own nanoseconds per request; most expensive first.
+        callers: The functions that called the outermost of those looked for, likewise.
+    """
+
+    share: float
+    samples: int
+    ns_per_request: float
+    innermost: tuple[tuple[str, float], ...]
+    callers: tuple[tuple[str, float], ...] = ()
+
+
+class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples under load, and the CPU time that they divide."""
+
+    requests: int
+    cpu_ns: int
+    samples: Samples
+
+    @property
+    def cpu_ns_per_request(self) -> float:
+        return self.cpu_ns / self.requests if self.requests else 0.0
+
+    def share(
+        self, matches: Callable[[Frame], bool], excluding: Callable[[Frame], bool] | None = None
+    ) -> CpuShare:
+        """CPU time in stacks with a function that matches and none that is excluded.
+
+        An interpreted function is in no native stack, so the interpreter's stacks, if they were
+        sampled, are examined too, and the larger share counts.
+        """
+        native, interpreted = self.samples.stacks, self.samples.interpreted
+        total = self.samples.total(self.cpu_ns)
+        readings = sum(stack.count for stack in interpreted)
+        threads = {stack.thread for stack in interpreted}
+        theirs = sum(stack.count for stack in native if stack.thread in threads)
+        whole = readings * total / theirs if theirs else 0.0
+        return max(
+            self._share(native, total, matches, excluding),
+            self._share(interpreted, whole, matches, excluding),
+            key=lambda one: one.share,
+        )
+
+    @property
+    def processes_per_request(self) -> float:
+        return self.samples.processes_started / self.requests if self.requests else 0.0
+
+    @property
+    def unsampled(self) -> CpuShare:
+        """CPU time of processes that ended before they were sampled."""
+        total = self.samples.total(self.cpu_ns)
+        share = self.samples.unsampled / total if total else 0.0
+        return CpuShare(
+            share=share,
+            samples=round(self.samples.unsampled),
+            ns_per_request=share * self.cpu_ns_per_request,
+            innermost=(),
+        )
+
+    def _share(
+        self,
+        stacks: Sequence[SampledStack],
+        total: float,
+        matches: Callable[[Frame], bool],
+        excluding: Callable[[Frame], bool] | None,
+    ) -> CpuShare:
+        frames = self.samples.frames
+        wanted = {index for index, frame in enumerate(frames) if matches(frame)}
+        barred = set()
+        if excluding is not None:
+            barred = {index for index, frame in enumerate(frames) if excluding(frame)}
+        found: Counter[str] = Counter()
+        callers: Counter[str] = Counter()
+        for stack in stacks:
+            indices = stack.frames
+            if not wanted.isdisjoint(indices) and barred.isdisjoint(indices):
+                found[_described(frames[indices[0]])] += stack.count
+                outermost = max(at for at, frame in enumerate(indices) if frame in wanted)
+                named = (frames[frame] for frame in indices[outermost + 1 :])
+                caller = next((frame for frame in named if frame.function), None)
+                if caller is not None:
+                    callers[_described(caller)] += stack.count
+        met = sum(found.values())
+        each = self.cpu_ns_per_request / total if total else 0.0
+        return CpuShare(
+            share=met / total if total else 0.0,
+            samples=met,
+            ns_per_request=met * each,
+            innermost=_ranked(found, each),
+            callers=_ranked(callers, each),
+        )
+
+
+def _described(frame: Frame) -> str:
+    return f"{frame.library}: {frame.name}"
+
+
+def _ranked(counts: Counter[str], each: float) -> tuple[tuple[str, float], ...]:
+    """Names by falling count, with nanoseconds per request."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((name, count * each) for name, count in ranked)
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A target's profile under one load.
 
-    Attributes:
-        target: Name of the target.
-        version: Its version, as the program reports it.
-        lab: Version of jissoku.
-        requests: Number of requests answered in the window.
-        cpu_ns: CPU time of the target's processes in the window, by the kernel's accounting.
-        request: As in `Run`; None also of `compare --profile`, whose run has it.
+    CPU time is that of its processes in the window, by the kernel's accounting. The request is as
+    in `Run`; None also of `compare --profile`, whose run has it.
     """
 
     target: str
@@ -198,7 +291,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_ns_per_request(self) -> float:
-        """Measured CPU time per request in nanoseconds."""
         return self.cpu_ns / self.requests
 
     @property
@@ -216,13 +308,9 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time per request of one function, library, thread, line or part.
 
     Attributes:
-        name: The name of the function, library, thread or part.
         place: Its container: the library of a function, the function of a line; may be empty.
-        samples: How many samples the value rests on.
-        ns: CPU time per request in nanoseconds, without callees.
-        ns_low: Lower end of the 95 % interval; samples are counts (Wilson's score interval).
-        ns_high: Upper end.
-        ns_with_callees: With callees; None for rows that have none.
+        ns: Nanoseconds without callees, with its 95 % interval (Wilson's, of the samples).
+        ns_with_callees: None for rows that have none.
     """
 
     name: str
@@ -237,10 +325,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
 class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A function below the one that called it: the nearest row before with a smaller depth.
 
-    Attributes:
-        samples: How many samples the value rests on.
-        ns: CPU time per request in nanoseconds, on this way, without callees.
-        ns_with_callees: With callees.
+    CPU time per request in nanoseconds, on this way, without and with callees.
     """
 
     depth: int
@@ -284,12 +369,9 @@ class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
     """The contribution of one function, library or part to the difference of two targets.
 
     Attributes:
-        ns: CPU time per request in each, in nanoseconds.
-        ns_high: Upper ends of their 95 % intervals.
-        samples: How many samples they rest on: of fewer than ten only the upper end is known.
-        difference_ns: Second minus first.
-        low_ns: Lower end of the difference's 95 % interval.
-        high_ns: Upper end.
+        ns: CPU time per request in each, in nanoseconds, with the upper ends of 95 % intervals.
+        samples: Of fewer than ten only the upper end is known.
+        difference_ns: Second minus first, with its 95 % interval.
         part: Fraction of the total difference; None if that is too small to divide by.
     """
 
@@ -305,7 +387,6 @@ class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval excludes zero."""
         return self.low_ns > 0 or self.high_ns < 0
 
 

@@ -50,11 +50,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         headers: Fields beside Host, as (name, value), in order.
         websocket: Each connection becomes a WebSocket, on which messages are sent in place of
             requests, and the target has to send each back; a message is the body, or 32 bytes.
-        pipeline: Requests in flight on one connection.
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
             in which each connection sends its next request after the response.
-        transport: The transport of targets that support both.
-        match: What of each response has to match; what equal work meant in this run.
     """
 
     path: str = "/"
@@ -82,9 +79,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         except UnicodeDecodeError:
             return False
         return True
-
-
-STEPS = (1, 2, 5)
 
 
 # A load: the request rate during a measurement, from a fixed grid. CPU time per request depends on
@@ -120,12 +114,8 @@ FULL_LOAD = Load(rate_rps=None, level=LoadLevel.FULL)
 
 def rate_grid(low_rps: int, high_rps: int) -> tuple[int, ...]:
     """The rates 1, 2, 5 times a power of ten from `low_rps` to `high_rps`, both included."""
-    found = []
-    scale = 1
-    while scale <= high_rps:
-        found += [step * scale for step in STEPS if low_rps <= step * scale <= high_rps]
-        scale *= 10
-    return tuple(found)
+    rates = (step * 10**power for power in range(len(str(high_rps))) for step in (1, 2, 5))
+    return tuple(rate for rate in rates if low_rps <= rate <= high_rps)
 
 
 class Origin(StrEnum):
@@ -207,6 +197,25 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     python: str
 
 
+class NetworkPath(StrEnum):
+    """What is between the load generator and the targets of another host."""
+
+    LOOPBACK = "loopback"  # both are one host
+    VIRTUAL = "virtual"  # an interface without a device: a veth pair, a bridge, a tunnel
+    WIRE = "wire"
+
+
+class LoadHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The host of the load generator, if that is not the machine of the targets.
+
+    `round_trip_ns` is the shortest round trip of a message to the agent before the first trial.
+    """
+
+    machine: Machine
+    path: NetworkPath
+    round_trip_ns: int
+
+
 class CoreAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """Cores of each role; `shared` when server and load generator have the same."""
 
@@ -219,28 +228,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a run, written first: `run.json`.
 
     Attributes:
-        seed: Determines every order, role and port; the same seed gives the same schedule.
+        seed: Determines every order, role and port.
         reference: The arm with which all others are in paired trials.
         baseline: The arm that the others are compared with; the first one named.
         floor: The arm whose cost is the unit of relative cost; empty if unavailable.
         aa_control: A second copy of the baseline: their difference is noise. Empty in quick mode.
-        arms: All arms, floor and A/A control among them.
         workload: As requested; `rate_rps` None means that the lab chooses the rates.
-        method: How arms meet (docs/METHODOLOGY.md), and the reason.
         slice_ns: Nominal length of a slice in time-sliced trials.
         check_slice_ns: The other length, used for cross-checks in some blocks.
         noise_floor: Of `jissoku self-test` on this machine: the ratio of equal arms differs from 1
             by at most this in 95 of 100 runs; None if it has not been run.
         minimum_effect: Smallest ratio of costs, minus one, that matters. Depends on the method and
             the mode (docs/METHODOLOGY.md, "From trials to verdicts").
-        verb: The command that measured, such as `compare`; empty in older records.
         boot: 12 hexadecimal digits of a hash of the kernel's boot identifier, the same in all runs
             of one boot. Empty if the kernel has none, and in older records.
-        labels: The user's labels of the run, such as its commit or branch.
         blocks_planned: At most this many blocks; None in older records.
         horizon: Verdicts are looked for after every block, and the error is spent over this many;
             0: once, after the last block, as in older records.
         request: What was asked, without paths and hosts of the machine; None in older records.
+        load_host: The host of the load generator; None: it is `machine`, as that of the targets.
     """
 
     jissoku: str
@@ -272,6 +278,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     experiment: str = ""
     horizon: int = 0
     request: AnyRequest | None = None
+    load_host: LoadHost | None = None
     schema: str = SCHEMA
 
 

@@ -18,8 +18,6 @@ ALPHA = 0.05
 
 
 class Metric(StrEnum):
-    """A metric of comparisons; each has its own verdicts."""
-
     COST = "cost"  # CPU nanoseconds of the server per request
     P50 = "p50"  # latency in nanoseconds from the due time
     P99 = "p99"
@@ -132,7 +130,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_vague(self) -> bool:
-        """Whether its interval is too wide for its figures to be shown."""
         return self.low <= 0 or self.high > VAGUE_FACTOR * self.low
 
     def vague_ratio(self, unknown: str, more: str, less: str) -> str:
@@ -355,7 +352,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             a value.
         loads: The loads at which arms were compared, lightest first.
         main_load: The load by which tables are sorted; None if no load has a value.
-        arm_summaries: One per arm, cheapest first at the main load, those without a value last.
+        arm_summaries: Cheapest first at the main load, those without a value last.
         comparisons: Every pair of ranked arms by every metric at every load that both reach; by
             cost first, lightest load first, those against the baseline first.
         aa_control: The baseline compared with its second copy at each load: the noise of this run;
@@ -402,7 +399,6 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
         text: As the user wrote it; the run fails if it is proven.
         ratio: Of the left side to the right one without the bound's number, with the interval that
             decides; None if the values are missing.
-        reason: Why it is undecided; empty if it is decided.
         blocks_needed: Blocks that would decide, at this spread, in `seconds_needed`; None if
             unknown.
     """
@@ -466,13 +462,11 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of tuning a target.
 
     Attributes:
-        skipped: Knobs that were not tried, each with the reason.
         combined: The accepted knobs together, on separate blocks, relative to the unchanged
             configuration; None if none was accepted.
         full_load: Knobs that are judged by the rate at full load, together with the accepted ones
             and relative to them, on separate blocks and on all cores, which the load generator
             shares.
-        kept: Names of the knobs in `diff`.
         sandbox: Changes in every arm that let it run next to the machine's own server.
         diff: From the unchanged configuration to the proven one; empty if nothing was proven.
         request: As in `Run`.

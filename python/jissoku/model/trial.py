@@ -100,10 +100,10 @@ class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
     """One slice of an arm in a time-sliced trial, and its rotation: one slice of every arm.
 
     Attributes:
-        wait_ns: How long threads of the target were ready and had no core, in nanoseconds; None if
-            this kernel does not count it. The time of a wake-up is a part of it.
+        wait_ns: How long threads of the target were ready and had no core; None if this kernel does
+            not count it. The time of a wake-up is a part of it.
         runs: How often one of them got a core.
-        generator_wait_ns: How long threads of the load generator were ready and had no core.
+        generator_wait_ns: As `wait_ns`, of the load generator.
         rotation_cpu_ns: CPU time of the target in the rotation; None if it is unknown.
         rotation_foreign_ns: CPU time of everything else on the targets' cores in the rotation, of
             other programs and of the kernel, to about 10 ms; None if it is unknown, and on cores
@@ -129,7 +129,6 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
             closed); every kind is present.
         cpu_ns: CPU time of all processes and threads of the target inside the window.
         cpu_user_fraction: Fraction of that in user space, from 10 ms ticks; None from too few.
-        rate_rps_offered: Rate of the schedule; None in the closed loop.
         lag_ns_p99: Lateness of sent requests relative to the schedule; None in the closed loop.
         histogram: HdrHistogram V2, deflated, base64; nanoseconds.
         rss_bytes_peak: Resident memory of all the target's processes at the window's end.
@@ -254,6 +253,11 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         target_wait_fraction: Time in which threads of the targets were ready and had no core
             (/proc/PID/task/TID/schedstat), divided by the window; more than 1 with several threads.
         generator_wait_fraction: The same of the load generator.
+        round_trip_ns: Of targets on another host: the shortest round trip of a message around the
+            trial.
+        clock_error_ns: How far the clocks of both hosts may be off after translation: half of that.
+        edge_error_ns: How far the instants at which CPU time was read may be from the edges of the
+            window and of time slices, with the time between two readings.
     """
 
     generator_busy_fraction: float
@@ -274,6 +278,9 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     cores_idle_before: float | None = None
     target_wait_fraction: float | None = None
     generator_wait_fraction: float | None = None
+    round_trip_ns: int | None = None
+    clock_error_ns: int | None = None
+    edge_error_ns: int | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,10 +297,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `trials.jsonl`.
 
     Attributes:
-        index: Counts the trials of a run from 0, in the order in which they ran.
+        index: Counts the trials of a run from 0, in their order.
         block: Counts blocks from 0; one block holds one trial of every arm and kind.
         attempt: 0, or how many times this trial was rejected before.
-        level: The level of a trial of a sweep; None in other trials.
         slice_ns: Nominal length of a time slice, longer where a slice would have too few requests
             (`ArmMeasurement.active_duration_ns` over the number of slices); None in other trials.
         start_index: Counts starts of a run from 0; trials with the same number were measured one
@@ -323,9 +329,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     def load_rps(self) -> int | None:
         """Requests per second to the server's cores under load; None: closed loop."""
         rate = self.workload.rate_rps
-        return (
-            rate if rate is None or self.kind is not TrialKind.PAIRED else SINGLE_RATE_FACTOR * rate
-        )
+        return rate and rate * (SINGLE_RATE_FACTOR if self.kind is TrialKind.PAIRED else 1)
 
     @property
     def is_valid(self) -> bool:
@@ -359,13 +363,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of `events.jsonl`; its kind says which of the fields have a value.
 
     Attributes:
-        elapsed_s: Seconds since the run started.
         pid: Of a start: the process that measures.
         text: The text of a note, or the reason of an early end.
         index, block, trial_kind, arms: Of a trial that has ended, as in its record.
         rejected: Whether a check rejected the trial, which is then run again.
-        failure: Why the trial failed.
-        seconds_left: Estimated.
     """
 
     kind: EventKind

@@ -3,15 +3,23 @@
 import math
 from collections.abc import Sequence
 
-from jissoku.model.summary import Comparison, Metric, Verdict, more_blocks
+from jissoku.model.summary import Comparison, Estimate, Metric, Verdict, more_blocks
 
 
 def plural(number: int, one: str, several: str = "") -> str:
     return one if number == 1 else several or f"{one}s"
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    return f"{number:,} {plural(number, one, several)}"
+
+
 def times(number: int) -> str:
     return plural(number, "once", f"{number} times")
+
+
+def capitalised(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def trials_count(valid: int, total: int) -> str:
@@ -43,6 +51,15 @@ def verdict_text(metric: Metric, verdict: Verdict) -> str:
         return str(verdict)
     lower, higher = DIFFERENCES[metric]
     return (lower if verdict.is_lower else higher) + (", slightly" if verdict.is_slight else "")
+
+
+def factor_text(found: Estimate, unknown: str) -> str:
+    """A ratio with its interval, as in `1.31 x [1.28, 1.34]`; one that is vague has no figures."""
+    if found.is_vague:
+        beyond = found.vague_ratio("", "more than ", "less than ")
+        return f"{beyond} \N{MULTIPLICATION SIGN}" if beyond else unknown
+    value, interval = found.text.split(" ", 1)
+    return f"{value} \N{MULTIPLICATION SIGN} {interval}"
 
 
 # A larger distance, in per cent, says nothing.

@@ -20,18 +20,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.model import Machine, Method
+from jissoku.model import Machine, Method, updated
 from jissoku.model.calibration import CostRecord, Score, Scorecard
 from jissoku.model.history import Dismissal
 from jissoku.model.run import MachineNoise, NoiseFloor, NoiseFloors
-from jissoku.model.updated import updated
 
 Record = TypeVar("Record")
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """The part of a record that names its schema."""
-
     schema: str = ""
 
 
@@ -52,7 +49,6 @@ COMPRESSED = ".gz"
 
 
 def stored(path: Path) -> Path:
-    """The path of a record's file, with the suffix of a compressed one if only that exists."""
     compressed = path.with_name(f"{path.name}{COMPRESSED}")
     return compressed if compressed.exists() and not path.exists() else path
 
@@ -131,14 +127,10 @@ def _write(folder: Path, name: str, record: msgspec.Struct) -> None:
 
 
 def carried(folder: Path, card: Scorecard) -> tuple[Score, ...]:
-    """The results of an earlier card of the same tool, in the same version and mode.
-
-    A card of another tool or version, or one that cannot be read any more, gives none.
-    """
-    try:
+    """An earlier card's results in the same version and mode; none if that cannot be read."""
+    before = None
+    with suppress(InputError):
         before = load(folder / f"{card.tool}.json", Scorecard)
-    except InputError:
-        return ()
     if before is None:
         return ()
     same = [(it.version, it.jissoku, it.mode, it.machine) for it in (before, card)]
@@ -163,7 +155,7 @@ def fingerprint(machine: Machine) -> str:
 
 
 def known_noise_floors(file: Path, machine: Machine) -> dict[Method, float]:
-    """The noise floor of each method on this machine; none where too few campaigns measured it.
+    """Noise floors on this machine, of the methods that enough campaigns have measured.
 
     A file that cannot be read counts as none, and the next measurement replaces it.
     """
@@ -175,20 +167,17 @@ def known_noise_floors(file: Path, machine: Machine) -> dict[Method, float]:
 
 
 def keep_noise_floors(file: Path, machine: Machine, measured: Mapping[Method, NoiseFloor]) -> None:
-    """Writes what was measured; other machines and methods keep what they had.
-
-    Raises:
-        JissokuError: The file cannot be written.
-    """
+    """Writes what was measured; other machines and methods keep what they had."""
     document = _read_noise(file)
     key = fingerprint(machine)
-    entry = document.machines.get(key) or MachineNoise(
+    known = document.machines.get(key)
+    entry = MachineNoise(
         cpu_model=machine.cpu_model,
         cores=machine.cores,
         kernel=machine.kernel,
         hypervisor=machine.hypervisor,
+        methods={**(known.methods if known else {}), **measured},
     )
-    entry = updated(entry, methods={**entry.methods, **measured})
     document = updated(document, machines={**document.machines, key: entry})
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

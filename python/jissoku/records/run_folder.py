@@ -11,21 +11,19 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
 
 from jissoku.errors import InputError, RecordError
-from jissoku.model import CounterReadings, Run, Sweep, Trial
+from jissoku.model import CounterReadings, Profile, Run, Sweep, Trial, updated
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader
 from jissoku.model.history import FolderEntry
-from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
-from jissoku.model.updated import updated
 from jissoku.records import files
+from jissoku.system.redaction import redact
 
 RUN_FILE = "run.json"
 TRIALS_FILE = "trials.jsonl"
@@ -77,7 +75,7 @@ def check_writable(folder: Path) -> None:
                 one.rmdir()
 
 
-class RunWriter:
+class RunWriter(AbstractContextManager["RunWriter"]):
     """Writes one run's records, as a context manager; a line is on disk when `add` returns."""
 
     def __init__(self, folder: Path, run: Run) -> None:
@@ -99,11 +97,7 @@ class RunWriter:
         self._reason = ""
 
     def update(self, run: Run) -> Run:
-        """Replaces the header, as a whole or not at all: the loads are known after the pilot only.
-
-        Raises:
-            RecordError: It cannot be written.
-        """
+        """Replaces the header, as a whole or not at all; RecordError if it cannot be written."""
         try:
             files.replace_file(self.folder / RUN_FILE, run)
         except OSError as error:
@@ -117,10 +111,11 @@ class RunWriter:
             RecordError: It cannot be written; the trials before it can be read.
         """
         size = self._trials.seek(0, os.SEEK_CUR)
+        kept = _redacted(trial)
         if trial.workload.body == self._body:
             # A body of a mebibyte in each line is a hundred times the rest of it.
-            trial = _with_body(trial, b"")
-        line = msgspec.json.encode(trial) + b"\n"
+            kept = _with_body(kept, b"")
+        line = msgspec.json.encode(kept) + b"\n"
         try:
             while line:
                 line = line[self._trials.write(line) or 0 :]
@@ -138,12 +133,7 @@ class RunWriter:
         """Notes why the run ends early, such as `it was interrupted`."""
         self._reason = reason
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._trials.close()
         note = self.folder / UNFINISHED_FILE
         with suppress(OSError):
@@ -173,6 +163,17 @@ def _with_body(trial: Trial, body: bytes) -> Trial:
     return updated(trial, workload=updated(trial.workload, body=body))
 
 
+def _redacted(trial: Trial) -> Trial:
+    """The trial without what a failure or a missed step says of this machine."""
+    if (one := trial.failure) is not None:
+        failure = updated(one, reason=redact(one.reason), stderr=redact(one.stderr))
+        trial = updated(trial, failure=failure)
+    if trial.capacity is not None:
+        steps = tuple(updated(one, reason=redact(one.reason)) for one in trial.capacity.steps)
+        trial = updated(trial, capacity=updated(trial.capacity, steps=steps))
+    return trial
+
+
 def unfinished_reason(folder: Path) -> str:
     """Why a run is not finished, as the end of a sentence; empty if it is."""
     try:
@@ -182,11 +183,9 @@ def unfinished_reason(folder: Path) -> str:
 
 
 def _damage(trials: Path) -> str:
-    """How the trials of a finished run were damaged since, as an incomplete copy is."""
     try:
         with files.opened(trials) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             is_whole = file.read() in {b"", b"\n"}
     except OSError as error:
         return f"{trials.name} cannot be read: {error.strerror or error}"
@@ -254,7 +253,6 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """The definition of a sweep; None for a run that is not a sweep."""
     return files.load(folder / SWEEP_FILE, Sweep)
 
 
@@ -275,9 +273,7 @@ class EventWriter:
         self.add(Event(kind=EventKind.START, elapsed_s=0.0, pid=os.getpid()))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         reason = "" if kind is None else f"it ended with {kind.__name__}"
         self.add(Event(kind=EventKind.END, elapsed_s=self.elapsed_s(), text=reason))
         if self._file is not None:
@@ -288,24 +284,19 @@ class EventWriter:
 
     def add(self, event: Event) -> None:
         """Appends one event with one system call."""
+        event = updated(event, failure=redact(event.failure))
         if self._file is not None:
             with suppress(OSError):
                 os.write(self._file, msgspec.json.encode(event) + b"\n")
 
 
 def read_events(folder: Path, offset: int = 0) -> tuple[tuple[Event, ...], int]:
-    """Events from a position in the file on, and the position after them.
-
-    Lines that this version cannot read are skipped, because events are only for display.
-    """
-    try:
-        with (folder / EVENTS_FILE).open("rb") as file:
-            file.seek(offset)
-            raw = file.read()
-    except OSError:
-        return (), offset
+    """Events from a position on, and the position after them; unreadable ones are left out."""
+    found, raw = [], b""
+    with suppress(OSError), (folder / EVENTS_FILE).open("rb") as file:
+        file.seek(offset)
+        raw = file.read()
     whole = raw[: raw.rfind(b"\n") + 1]
-    found = []
     for line in whole.splitlines():
         with suppress(msgspec.MsgspecError):
             found.append(msgspec.json.decode(line, type=Event))
@@ -323,14 +314,11 @@ READ_AGAIN = -1
 
 
 def find_runs(root: Path, known: Mapping[str, FolderEntry] | None = None) -> dict[str, FolderEntry]:
-    """Every folder below a root by its path from there, in order.
+    """Every folder below a root that can be read, by its path from there, in order.
 
-    Folders that cannot be read are left out.
-
-    Args:
-        root: A folder; its own path is empty.
-        known: What an earlier search found: a folder that has not changed since is not read. Files
-            are assumed to change only as `RunWriter` changes them, or to have another time or size.
+    A folder that an earlier search has found (`known`) and that has not changed since is not
+    read. Files are assumed to change only as `RunWriter` changes them, or to have another time
+    or size.
     """
     found: dict[str, FolderEntry] = {}
     known = known or {}
@@ -384,47 +372,38 @@ def _is_current(folder: str, known: FolderEntry) -> bool:
 
 def _read(folder: str, now_ns: int) -> FolderEntry:
     mtime_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - as above
-    folders, documents = [], set()
-    is_run = False
+    folders, names = [], set()
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if not entry.name.startswith("."):
-                    folders.append(entry.name)
-                continue
-            name = entry.name.removesuffix(files.COMPRESSED)
-            if name == RUN_FILE:
-                is_run = True
-            elif name in DOCUMENTS:
-                documents.add(name)
-    document = min(documents, key=DOCUMENTS.index, default="")
-    names = "/".join(sorted(folders))
-    if not is_run:
-        settled_ns = mtime_ns if mtime_ns < now_ns - SETTLED_NS else READ_AGAIN
-        return FolderEntry(mtime_ns=settled_ns, folders=names, document=document)
+            if not entry.is_dir(follow_symlinks=False):
+                names.add(entry.name.removesuffix(files.COMPRESSED))
+            elif not entry.name.startswith("."):
+                folders.append(entry.name)
+    document = next((name for name in DOCUMENTS if name in names), "")
+    found = FolderEntry(mtime_ns=READ_AGAIN, folders="/".join(sorted(folders)), document=document)
+    if RUN_FILE not in names:
+        return updated(found, mtime_ns=mtime_ns) if mtime_ns < now_ns - SETTLED_NS else found
     place = Path(folder)
     try:
         header = _stat(f"{folder}/{RUN_FILE}")
         key = run_key(place)
     except OSError as error:
-        return FolderEntry(mtime_ns=READ_AGAIN, folders=names, problem=error.strerror or str(error))
+        return updated(found, document="", problem=error.strerror or str(error))
     # The file that says why a run is incomplete is overwritten in place.
     unfinished = unfinished_reason(place)
     is_settled = max(mtime_ns, header.st_mtime_ns) < now_ns - SETTLED_NS and not unfinished
-    return FolderEntry(
+    return updated(
+        found,
         mtime_ns=mtime_ns if is_settled else READ_AGAIN,
-        folders=names,
         run=key,
         header_ns=header.st_mtime_ns,
         header_size=header.st_size,
         trials_size=_trials_size(folder),
         unfinished=unfinished,
-        document=document,
     )
 
 
 def _stat(path: str) -> os.stat_result:
-    """The status of a record's file, compressed or not."""
     try:
         return os.stat(path)  # noqa: PTH116 - as above
     except FileNotFoundError:
@@ -437,17 +416,12 @@ def _trials_size(folder: str) -> int:
     try:
         return os.stat(path).st_size  # noqa: PTH116 - as above
     except OSError:
-        return _size_before(Path(f"{path}{files.COMPRESSED}"))
-
-
-def _size_before(compressed: Path) -> int:
-    """The size before compression, modulo 4 GiB: the last four bytes (RFC 1952, section 2.3.1)."""
-    try:
-        with compressed.open("rb") as file:
-            file.seek(-4, os.SEEK_END)
-            return int.from_bytes(file.read(), "little")
-    except OSError:
-        return 0
+        pass
+    # That before compression, modulo 4 GiB, is the last four bytes (RFC 1952, section 2.3.1).
+    with suppress(OSError), Path(f"{path}{files.COMPRESSED}").open("rb") as file:
+        file.seek(-4, os.SEEK_END)
+        return int.from_bytes(file.read(), "little")
+    return 0
 
 
 HEADER_FILE = "experiment.json"
@@ -490,7 +464,6 @@ def write_counters(folder: Path, counters: Counters) -> None:
 
 
 def read_counters(folder: Path) -> Counters:
-    """Counters of a workload, by arm; empty without any."""
     return files.load(folder / COUNTERS_FILE, Counters) or {}
 
 
@@ -499,5 +472,4 @@ def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
 
 
 def read_benchmarks(folder: Path) -> BenchmarkOutputs:
-    """The values that an experiment's benchmarks printed, by benchmark; empty without any."""
     return files.load(folder / BENCHMARKS_FILE, BenchmarkOutputs) or {}

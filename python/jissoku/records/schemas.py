@@ -4,6 +4,7 @@
 """
 
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,26 @@ RECORDS: dict[str, Any] = {
 
 
 def json_schema(kind: str) -> str:
-    schema = {"$schema": DIALECT} | msgspec.json.schema(RECORDS[kind])
+    """The same text with every version of Python and of msgspec."""
+    schema = {"$schema": DIALECT} | _alike(msgspec.json.schema(RECORDS[kind]))
     return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
+
+
+def _alike(schema: Any) -> Any:
+    """Without what depends on versions.
+
+    The indentation of docstrings is kept before msgspec 0.23 or Python 3.13, and the names of
+    properties are restricted to those of an enumeration since msgspec 0.23.
+    """
+    if isinstance(schema, list):
+        return [_alike(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: cleandoc(value) if key == "description" and isinstance(value, str) else _alike(value)
+        for key, value in schema.items()
+        if key != "propertyNames"
+    }
 
 
 def write_schemas(folder: Path) -> None:

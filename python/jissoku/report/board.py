@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.model import (
-    ArmSummary,
-    Estimate,
-    Load,
-    LoadPoint,
-    Summary,
-    TargetKind,
-)
 from jissoku.model.calibration import Scorecard
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.model.history import BoardRun, IndexedRun
+from jissoku.model.recipe import TargetKind
+from jissoku.model.run import Load
+from jissoku.model.summary import ArmSummary, Estimate, LoadPoint, Summary
 from jissoku.model.wording import DAY_LENGTH, SECOND_NS, join_names, plural
 from jissoku.report import experiment, format as fmt, page, tables
 from jissoku.report.history import report_file, target_file
@@ -51,53 +46,14 @@ AGAIN_MAX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
-    """A run on the board, with its summary."""
-
     shown: BoardRun
     summary: Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownExperiment:
-    """An experiment on the board, with the file of its report."""
-
     file: str
     result: ExperimentResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A cost with its interval, as percentages of the longest one of the run."""
-
-    value: str
-    low: str
-    high: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """An arm's figures at one load; beside the cost, (name, value, its interval or remark) of each.
-
-    `load` is named if it is not that of the other cards.
-    """
-
-    arm: str
-    rank: str
-    of: str
-    load: str
-    bar: Bar | None
-    cost: str
-    interval: str
-    figures: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    target: str
-    file: str
-    version: str
-    about: str
-    lines: tuple[Line, ...]
 
 
 def board_html(
@@ -139,10 +95,20 @@ def _race(found: ShownRun) -> dict[str, object]:
     for one in sorted(summary.arm_summaries, key=lambda known: names.index(known.arm.name)):
         if one.arm.name != summary.run.aa_control:
             by_target.setdefault(one.arm.target, []).append(one)
-    cards = [
-        _card(target, by_target.pop(target), summary, max(shown, default=0.0))
-        for target in sorted(found.shown.targets, key=lambda name: _place(by_target[name], load))
-    ]
+    longest = max(shown, default=0.0)
+    cards = []
+    for target in sorted(found.shown.targets, key=lambda name: _place(by_target[name], load)):
+        arms = by_target.pop(target)
+        version, about = arms[0].arm.version or "version not known", arms[0].arm.description
+        cards.append(
+            {
+                "target": target,
+                "file": target_file(target),
+                "version": fmt.clean(version),
+                "about": _first_sentence(fmt.clean(about)),
+                "lines": [_line(one, summary, longest) for one in arms],
+            }
+        )
     other = [
         (one.arm.name, target_file(one.arm.target), _micro(point.cost_ns)[0], _rank(point))
         for arms in by_target.values()
@@ -159,35 +125,29 @@ def _race(found: ShownRun) -> dict[str, object]:
         "cards": cards,
         "is_alone": len(cards) == 1,
         "other": sorted(other, key=lambda one: (int(one[3] or 0), one[0])),
-        "again": [_link(one) for one in found.shown.again[:AGAIN_MAX]],
+        "again": [
+            (report_file(one.row.run), one.row.started_utc[:DAY_LENGTH], one.row.workload_text)
+            for one in found.shown.again[:AGAIN_MAX]
+        ],
         "more": len(found.shown.again) - AGAIN_MAX,
     }
 
 
 def command_of(run: IndexedRun) -> str:
-    """The command that measured a run."""
     row = run.row
     return f"jissoku run {row.experiment}" if row.experiment else command_line(row.asked)
 
 
 def _facts(run: IndexedRun) -> tuple[str, ...]:
     row = run.row
-    cores = (
-        f"{row.server_cores} {plural(row.server_cores, 'core')} shared with the load generator"
-        if row.shared
-        else f"{row.server_cores} {plural(row.server_cores, 'core')} for the targets,"
-        f" {row.generator_cores} for the load generator"
-    )
+    use = f"for the targets, {row.generator_cores} for the load generator"
+    use = "shared with the load generator" if row.shared else use
     return (
         row.machine_text,
         f"Linux {row.kernel}",
-        f"{cores}, {row.condition}",
+        f"{row.server_cores} {plural(row.server_cores, 'core')} {use}, {row.condition}",
         f"{row.method} trials, {row.blocks} {plural(row.blocks, 'block')}",
     )
-
-
-def _link(run: IndexedRun) -> tuple[str, str, str]:
-    return report_file(run.row.run), run.row.started_utc[:DAY_LENGTH], run.row.workload_text
 
 
 def _place(arms: Sequence[ArmSummary], load: Load | None) -> tuple[bool, float, str]:
@@ -196,16 +156,6 @@ def _place(arms: Sequence[ArmSummary], load: Load | None) -> tuple[bool, float, 
         point.cost_ns.value for one in arms if (point := one.at(load)) is not None and point.cost_ns
     ]
     return not costs, min(costs, default=0.0), arms[0].arm.target
-
-
-def _card(target: str, arms: Sequence[ArmSummary], summary: Summary, longest: float) -> Card:
-    return Card(
-        target=target,
-        file=target_file(target),
-        version=fmt.clean(arms[0].arm.version or "version not known"),
-        about=_first_sentence(fmt.clean(arms[0].arm.description)),
-        lines=tuple(_line(one, summary, longest) for one in arms),
-    )
 
 
 def _first_sentence(text: str) -> str:
@@ -226,21 +176,30 @@ def _shown_point(known: ArmSummary, load: Load | None) -> LoadPoint | None:
     return next((one for one in costs if one.load == load), costs[-1] if costs else None)
 
 
-def _line(known: ArmSummary, summary: Summary, longest: float) -> Line:
+def _line(known: ArmSummary, summary: Summary, longest: float) -> dict[str, object]:
+    """An arm's figures at one load, which is named if it is not that of the other cards.
+
+    Figures beside the cost are (name, value, its interval or remark); the bar's ends are
+    percentages of the longest one of the run.
+    """
     point = _shown_point(known, summary.main_load)
     is_main = point is None or point.load == summary.main_load
     others = [one.at(point.load) for one in summary.arm_summaries] if point else []
     cost = point.cost_ns if point else None
-    return Line(
-        arm=fmt.clean(known.arm.name),
-        rank=_rank(point),
-        of=str(sum(one is not None and one.rank is not None for one in others)),
-        load="" if point is None or is_main else point.load.text,
-        bar=_bar(cost, longest) if cost and is_main else None,
-        cost=_micro(cost)[0],
-        interval=_micro(cost)[1],
-        figures=tuple(_figures(known, point, summary)),
-    )
+    bar = None
+    if cost and is_main:
+        ends = {"value": cost.value, "low": cost.low, "high": cost.high}
+        bar = {name: f"{100 * end / longest:.1f}" for name, end in ends.items()}
+    return {
+        "arm": fmt.clean(known.arm.name),
+        "rank": _rank(point),
+        "of": sum(one is not None and one.rank is not None for one in others),
+        "load": "" if point is None or is_main else point.load.text,
+        "bar": bar,
+        "cost": _micro(cost)[0],
+        "interval": _micro(cost)[1],
+        "figures": list(_figures(known, point, summary)),
+    }
 
 
 def _rank(point: LoadPoint | None) -> str:
@@ -273,12 +232,6 @@ def _figures(
         yield f"closed loop ({known.bottleneck})", fmt.rate(known.rate_rps.value), ""
     if known.rss_bytes:
         yield "memory", fmt.size(known.rss_bytes), ""
-
-
-def _bar(cost: Estimate, longest: float) -> Bar:
-    ends = (cost.value, cost.low, cost.high)
-    value, low, high = (f"{100 * end / longest:.1f}" for end in ends)
-    return Bar(value=value, low=low, high=high)
 
 
 def _experiment(found: ShownExperiment) -> dict[str, object]:

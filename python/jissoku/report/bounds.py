@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape as xml_escape, quoteattr
 
-from jissoku.model import Arm, CounterReadings, Estimate, Load, Metric, Summary
+from jissoku.model import Arm, Load, summary as model
 from jissoku.model.profile import ProfileDifference
-from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.wording import needed_text
-from jissoku.report import method, page, tables
+from jissoku.report import method, tables
 from jissoku.report.explanation import CALLS_MIN
-from jissoku.report.format import Table, clean, load_mark, ratio, rounded, sanitized
+from jissoku.report.format import Table, clean, filled, load_mark, ratio, rounded, sanitized
 from jissoku.report.profile import difference_cells
 
 # Rows of functions.
@@ -21,8 +20,6 @@ FUNCTIONS_MAX = 8
 FUNCTION_COLUMNS = (
     "µs per request", "95 % interval", "of all", "before", "after", "function", "in",
 )  # fmt: skip
-
-BY_FUNCTION = "--profile breaks the difference down by function."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Causes:
 def causes(
     arm: str,
     against: str,
-    readings: Mapping[str, CounterReadings],
+    readings: Mapping[str, model.CounterReadings],
     change: ProfileDifference | None,
 ) -> Causes:
     """Differences of an arm that uses more, from readings and profiles of both."""
@@ -73,7 +70,7 @@ def _remarks(reason: str, *, has_counts: bool, change: ProfileDifference | None)
     elif not has_counts:
         yield "System calls, segments and bytes per request are the same in both."
     if change is None:
-        yield BY_FUNCTION
+        yield "--profile breaks the difference down by function."
     elif not any(row.is_certain for row in change.functions):
         yield "Samples of both prove a difference of no function."
 
@@ -85,13 +82,13 @@ MARKER = "<!-- jissoku -->"
 LENGTH_MAX = 65_000
 
 WORDS = {
-    BoundStatus.KEPT: "kept",
-    BoundStatus.EXCEEDED: "exceeded, proven",
-    BoundStatus.UNDECIDED: "undecided",
+    model.BoundStatus.KEPT: "kept",
+    model.BoundStatus.EXCEEDED: "exceeded, proven",
+    model.BoundStatus.UNDECIDED: "undecided",
 }
 
 
-def bound_sentence(found: BoundResult) -> str:
+def bound_sentence(found: model.BoundResult) -> str:
     """As in `cost(head) > 1.01 x cost(base): kept; 0.998 x [0.994, 1.002] at 20,000/s`."""
     value = f"; {ratio(found.ratio)}" if found.ratio else ""
     load = f" at {load_mark(found.load)}" if found.load else ""
@@ -102,26 +99,28 @@ def bound_sentence(found: BoundResult) -> str:
 
 
 def comment(
-    summary: Summary,
-    found: Sequence[BoundResult],
+    summary: model.Summary,
+    found: Sequence[model.BoundResult],
     trials_sha256: str = "",
     known: Causes | None = None,
 ) -> str:
     """Markdown of one run; the trials' file, which is kept elsewhere, is named by its hash."""
     summary = sanitized(summary)
+    rows = ((one.text, WORDS[one.status], ratio(one.ratio), one.reason or "-") for one in found)
+    bounds = Table(header=("fails if", "result", "ratio", "reason"), rows=tuple(rows))
     against = Table(
         header=("target", f"CPU time per {summary.run.baseline}'s", "verdict", "blocks", "load"),
         rows=tuple(
             (c.arm, ratio(c.ratio), str(c.verdict), str(c.ratio.blocks), load_mark(c.load))
-            for c in tables.against(summary, Metric.COST)
+            for c in tables.against(summary, model.Metric.COST)
             if c.ratio
         ),
     )
-    text = page.markdown(
+    text = filled(
         "comment.md.j2",
         marker=MARKER,
         headline=_verdict(found) or summary.headline,
-        tables=(_bounds(found), against),
+        tables=(bounds, against),
         controls=[(load_mark(c.load), ratio(c.ratio)) for c in summary.aa_control if c.ratio],
         causes=known,
         facts=tables.facts(summary),
@@ -135,23 +134,18 @@ def comment(
     return text
 
 
-def _verdict(found: Sequence[BoundResult]) -> str:
+def _verdict(found: Sequence[model.BoundResult]) -> str:
     """The first of the worst bounds, as a headline."""
-    worst = (BoundStatus.EXCEEDED, BoundStatus.UNDECIDED, BoundStatus.KEPT)
+    worst = (model.BoundStatus.EXCEEDED, model.BoundStatus.UNDECIDED, model.BoundStatus.KEPT)
     ordered = sorted(found, key=lambda one: worst.index(one.status))
     return bound_sentence(ordered[0]) if ordered else ""
-
-
-def _bounds(found: Sequence[BoundResult]) -> Table:
-    rows = ((one.text, WORDS[one.status], ratio(one.ratio), one.reason or "-") for one in found)
-    return Table(header=("fails if", "result", "ratio", "reason"), rows=tuple(rows))
 
 
 # CPU nanoseconds per request of each block, by load and arm.
 BlockCosts = Mapping[tuple[Load, str], Sequence[float]]
 
 
-def benchstat(_: Summary, costs: BlockCosts, *__: object) -> str:
+def benchstat(_: model.Summary, costs: BlockCosts, *__: object) -> str:
     """Go benchmark lines, one per block and arm; benchstat does not pair them by block.
 
     benchstat chooses by the keys `/arm` and `/load`. The load is last, because a number after the
@@ -165,14 +159,14 @@ def benchstat(_: Summary, costs: BlockCosts, *__: object) -> str:
     return "\n".join(["Unit cpu-ns/req better=lower", *lines]) + "\n"
 
 
-def _costs(summary: Summary) -> Iterator[tuple[Arm, str, Estimate]]:
+def _costs(summary: model.Summary) -> Iterator[tuple[Arm, str, model.Estimate]]:
     for known in summary.arm_summaries:
         for point in known.points:
             if point.cost_ns is not None:
                 yield known.arm, _load(point.load), point.cost_ns
 
 
-def bencher(summary: Summary, *_: object) -> str:
+def bencher(summary: model.Summary, *_: object) -> str:
     """Bencher Metric Format: value with both ends of the interval."""
     return _json({
         f"{arm.name} at {load}": {
@@ -184,7 +178,7 @@ def bencher(summary: Summary, *_: object) -> str:
     })  # fmt: skip
 
 
-def github_action_benchmark(summary: Summary, *_: object) -> str:
+def github_action_benchmark(summary: model.Summary, *_: object) -> str:
     """The format `customSmallerIsBetter` of github-action-benchmark."""
     entries = [
         {
@@ -199,7 +193,7 @@ def github_action_benchmark(summary: Summary, *_: object) -> str:
     return _json(entries)
 
 
-def otava(summary: Summary, *_: object) -> str:
+def otava(summary: model.Summary, *_: object) -> str:
     """CSV with one row per run, for Apache Otava: append the second line to its file."""
     cells = [
         ("time", summary.run.started_utc),
@@ -210,26 +204,25 @@ def otava(summary: Summary, *_: object) -> str:
     return "".join(f"{','.join(cell.replace(',', ' ') for cell in row)}\n" for row in rows)
 
 
-def junit(summary: Summary, _: BlockCosts, found: Sequence[BoundResult]) -> str:
+def junit(summary: model.Summary, _: BlockCosts, found: Sequence[model.BoundResult]) -> str:
     """JUnit XML, a test case per bound: exceeded is a failure, undecided is skipped."""
-    tags = {BoundStatus.EXCEEDED: "failure", BoundStatus.UNDECIDED: "skipped"}
-    cases = []
+    tags = {model.BoundStatus.EXCEEDED: "failure", model.BoundStatus.UNDECIDED: "skipped"}
+    counts, cases = Counter[str](), ""
     for one in found:
-        tag = tags.get(one.status)
-        inner = f"<{tag} message={quoteattr(bound_sentence(one))}/>" if tag else ""
-        cases.append(
-            f'<testcase classname="jissoku" name={quoteattr(one.text)}>{inner}</testcase>\n'
-        )
-    counts = Counter(one.status for one in found)
+        inner = ""
+        if tag := tags.get(one.status):
+            counts[tag] += 1
+            inner = f"<{tag} message={quoteattr(bound_sentence(one))}/>"
+        cases += f'<testcase classname="jissoku" name={quoteattr(one.text)}>{inner}</testcase>\n'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuite name="jissoku" tests="{len(found)}" failures="{counts[BoundStatus.EXCEEDED]}"'
-        f' skipped="{counts[BoundStatus.UNDECIDED]}">\n'
-        f"{''.join(cases)}<system-out>{xml_escape(summary.headline)}</system-out>\n</testsuite>\n"
+        f'<testsuite name="jissoku" tests="{len(found)}" failures="{counts["failure"]}"'
+        f' skipped="{counts["skipped"]}">\n'
+        f"{cases}<system-out>{xml_escape(summary.headline)}</system-out>\n</testsuite>\n"
     )
 
 
-FORMATS: dict[str, Callable[[Summary, BlockCosts, Sequence[BoundResult]], str]] = {
+FORMATS: dict[str, Callable[[model.Summary, BlockCosts, Sequence[model.BoundResult]], str]] = {
     "benchstat": benchstat,
     "bencher": bencher,
     "github-action-benchmark": github_action_benchmark,

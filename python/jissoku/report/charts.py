@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from jissoku.model import (
+from jissoku.model.run import Load
+from jissoku.model.summary import (
     ArmSummary,
     BlockValue,
     Bottleneck,
     Estimate,
-    Load,
     LoadPoint,
     QuantilePoint,
     Summary,
@@ -37,8 +37,7 @@ def charts(summary: Summary) -> tuple[Chart, ...]:
     return tuple(figure for make in makers if (figure := make(summary)) is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dot:
+class _Dot(NamedTuple):
     """A value of an arm with its interval, as a row."""
 
     name: str
@@ -75,29 +74,23 @@ def _dots(
 
 
 def relative_costs(summary: Summary) -> Chart | None:
-    """Ranked intervals of the cost per request at the main load."""
     load = summary.main_load
     if load is None:
         return None
     drawn = [
         _Dot(
-            name=s.arm.name,
-            value=p.relative_cost,
-            label="1" if s.arm.name == summary.unit else fmt.ratio(p.relative_cost),
+            s.arm.name,
+            p.relative_cost,
+            "1" if s.arm.name == summary.unit else fmt.ratio(p.relative_cost),
         )
         for s, p in tables.measured_at(summary, load)
         if p.relative_cost
     ]
-    caption = (
-        f"Server CPU per request at {load.text}, as a multiple of {fmt.unit_name(summary)}:"
-        " dot and 95 % interval. Further left is better."
-    )
-    heading = Heading("multiples", f"CPU per request at {load.text}", caption)
+    heading = plots.heading("multiples", load=load.text, unit=fmt.unit_name(summary))
     return _dots(summary, heading, drawn, fmt.times_mark, tables.costs(summary, load), 1.0)
 
 
 def blocks(summary: Summary) -> Chart | None:
-    """Every block relative to its arm's mean, to show the variation."""
     drawn = [
         (s.arm.name, p.relative_cost, p.relative_costs)
         for s, p in tables.measured_at(summary, summary.main_load)
@@ -120,13 +113,8 @@ def blocks(summary: Summary) -> Chart | None:
         )
         for name, mean, values in drawn
     ]
-    caption = (
-        "Each dot is one block: how far its ratio lies from the mean of its target. First block on"
-        " top, last one below: a slope would be drift, a lone dot an outlier, which is kept. The"
-        " band is the 95 % interval of the mean."
-    )
-    heading = Heading("blocks", "Every block", caption)
-    return plots.row_chart(heading, rows, axis, tables.blocks(summary), reference=0.0)
+    numbers = tables.blocks(summary)
+    return plots.row_chart(plots.heading("blocks"), rows, axis, numbers, reference=0.0)
 
 
 def _away(values: Sequence[BlockValue], value: float) -> float:
@@ -157,78 +145,63 @@ def p99(summary: Summary) -> Chart | None:
     if load is None:
         return None
     drawn = [
-        _Dot(name=s.arm.name, value=found, label=fmt.interval(found, fmt.duration))
+        _Dot(s.arm.name, found, fmt.interval(found, fmt.duration))
         for s, point in tables.measured_at(summary, load)
         if (found := tables.percentile_estimate(point, "p99")) is not None
     ]
-    caption = (
-        f"One answer in a hundred took longer than this at {load.text}, counted from the time at"
-        " which the request was due: mean over blocks with 95 % interval. Further left is better."
-    )
-    heading = Heading("p99", f"p99 latency at {load.text}", caption)
+    heading = plots.heading("p99", load=load.text)
     return _dots(summary, heading, drawn, fmt.duration_mark, tables.latencies(summary, load))
 
 
 def splits(summary: Summary) -> Chart | None:
+    shares = {s.arm.name: s.user_fraction for s in summary.arm_summaries}
+    known = [(name, user) for name, user in shares.items() if user is not None]
+    if not known:
+        return None
     rows = [
         Row(
-            name=known.arm.name,
-            label=f"{fmt.percent(known.user_fraction)} user",
-            marks=plots.bar(SHARES, 0, 100 * known.user_fraction, "user")
-            + plots.bar(SHARES, 100 * known.user_fraction, 100, "system"),
+            name=name,
+            label=f"{fmt.percent(user)} user",
+            marks=plots.bar(SHARES, 0, 100 * user, "user")
+            + plots.bar(SHARES, 100 * user, 100, "system"),
         )
-        for known in summary.arm_summaries
-        if known.user_fraction is not None
+        for name, user in known
     ]
-    if not rows:
-        return None
-    caption = (
-        "Share of CPU time in the program itself (user) and in the kernel on its behalf (system),"
-        " at full load, sampled by the kernel's tick: a picture, not evidence."
-    )
+    cells = tuple((name, fmt.percent(user), fmt.percent(1 - user)) for name, user in known)
+    numbers = Table(header=("target", "user", "system"), rows=cells)
     box = svg.tag("rect", x=-10, y=-6, width=20, height=12)
     legend = svg.legend([("user", "user", box), ("system", "system", box)])
-    heading = Heading("splits", "Where the CPU time goes", caption)
-    return plots.row_chart(heading, rows, SHARES, tables.splits(summary), legend=legend)
+    return plots.row_chart(plots.heading("splits"), rows, SHARES, numbers, legend=legend)
 
 
 def rates(summary: Summary) -> Chart | None:
     """Closed-loop rates; open circles say nothing about a server's capacity."""
+    known = [(s.arm.name, s.rate_rps, s.bottleneck) for s in summary.arm_summaries if s.rate_rps]
     drawn = [
-        _rate(
-            s.arm.name,
-            s.rate_rps,
-            f"{fmt.rate(s.rate_rps.value)} {s.bottleneck}",
-            is_open=s.bottleneck is not Bottleneck.SERVER,
-        )
-        for s in summary.arm_summaries
-        if s.rate_rps
+        _rate(name, rate, f"{fmt.rate(rate.value)} {bound}", is_open=bound is not Bottleneck.SERVER)
+        for name, rate, bound in known
     ]
-    caption = (
-        "Requests per second in the closed loop, one target alone, with 95 % interval. A filled dot"
-        " is server-bound; an open one was limited by something else and is not a capacity."
+    rows = (
+        (name, fmt.interval(rate, fmt.rate), str(bound), str(rate.blocks))
+        for name, rate, bound in known
     )
-    heading = Heading("rates", "Closed-loop rate", caption)
-    return _dots(summary, heading, drawn, fmt.rate_mark, tables.rates(summary))
+    header = ("target", "requests per second", "bound by", "trials")
+    numbers = Table(header=header, rows=tuple(rows))
+    return _dots(summary, plots.heading("rates"), drawn, fmt.rate_mark, numbers)
 
 
 def capacities(summary: Summary) -> Chart | None:
-    drawn = [
-        _rate(s.arm.name, s.capacity_rps, fmt.rate(s.capacity_rps.value))
-        for s in summary.arm_summaries
-        if s.capacity_rps
-    ]
-    caption = (
-        f"Highest rate, in requests per second, that met {summary.run.objective}, one target"
-        " alone, found by search, with 95 % interval. Further right is better."
-    )
-    heading = Heading("capacities", "Capacity", caption)
-    return _dots(summary, heading, drawn, fmt.rate_mark, tables.capacities(summary))
+    known = [(s.arm.name, s.capacity_rps) for s in summary.arm_summaries if s.capacity_rps]
+    drawn = [_rate(name, rate, fmt.rate(rate.value)) for name, rate in known]
+    rows = ((name, fmt.interval(rate, fmt.rate), str(rate.blocks)) for name, rate in known)
+    header = ("target", f"highest rate with {summary.run.objective}", "trials")
+    heading = plots.heading("capacities", objective=summary.run.objective)
+    numbers = Table(header=header, rows=tuple(rows))
+    return _dots(summary, heading, drawn, fmt.rate_mark, numbers)
 
 
 def _rate(name: str, value: Estimate, label: str, *, is_open: bool = False) -> _Dot:
-    tooltip = f"{name}: {fmt.interval(value, fmt.rate)}"
-    return _Dot(name=name, value=value, label=label, is_open=is_open, tooltip=tooltip)
+    return _Dot(name, value, label, is_open, f"{name}: {fmt.interval(value, fmt.rate)}")
 
 
 def memory(summary: Summary) -> Chart | None:
@@ -245,8 +218,9 @@ def memory(summary: Summary) -> Chart | None:
         )
         for name, size in sizes
     ]
-    caption = "Resident memory of all of a target's processes at the end of a closed-loop trial."
-    return plots.row_chart(Heading("memory", "Memory", caption), rows, axis, tables.memory(summary))
+    cells = tuple((name, fmt.size(size)) for name, size in sizes)
+    numbers = Table(header=("target", "resident memory"), rows=cells)
+    return plots.row_chart(plots.heading("memory"), rows, axis, numbers)
 
 
 def costs(summary: Summary) -> Chart | None:
@@ -262,13 +236,7 @@ def costs(summary: Summary) -> Chart | None:
     ends = [end for line in lines for p in line.points for end in (p.low, p.high) if end]
     costs_axis = scale(ends, fmt.duration_mark, is_log=True)
     axes = Axes(x=_rate_axis(loads), y=costs_axis, title="requests per second")
-    caption = (
-        "Server CPU per request at each rate, requests per second on the server's cores, both axes"
-        " logarithmic; bars are 95 % intervals. A line ends at the highest load that its target"
-        " reached. Lower is better; lines that cross mean that the order depends on the load."
-    )
-    heading = Heading("costs", "CPU per request by load", caption)
-    return plots.line_chart(heading, lines, axes, tables.costs(summary))
+    return plots.line_chart(plots.heading("costs"), lines, axes, tables.costs(summary))
 
 
 def _cost_line(summary: Summary, known: ArmSummary) -> Line:
@@ -304,7 +272,6 @@ def _rate_axis(loads: Sequence[Load]) -> Scale:
 
 
 def latencies(summary: Summary) -> Chart | None:
-    """Percentile curves at the main load, on log axes."""
     lines = [
         _latency_line(summary, s.arm.name, p)
         for s, p in tables.measured_at(summary, summary.main_load)
@@ -322,12 +289,7 @@ def latencies(summary: Summary) -> Chart | None:
         x=Scale(low=1, high=reach, is_log=True, ticks=ticks),
         y=scale([y for line in lines for _, y in line.path], fmt.duration_mark),
     )
-    caption = (
-        f"Time to the whole answer at {summary.main_load.text}, counted from the time at which the"
-        " request was due. Each point is the median over trials; a curve ends where fewer than a"
-        " hundred answers lie above it. Lower is better."
-    )
-    heading = Heading("latencies", "Latency", caption)
+    heading = plots.heading("latencies", load=summary.main_load.text)
     return plots.line_chart(heading, lines, axes, tables.latencies(summary))
 
 

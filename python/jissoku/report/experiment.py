@@ -9,17 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from jissoku.model import Estimate, Summary, more_blocks
-from jissoku.model.experiment import (
-    ClaimResult,
-    ClaimStatus,
-    ExperimentResult,
-    InequalityResult,
-    PublishedComparison,
-    PublishedFigure,
-)
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model import experiment as model, plural, updated
+from jissoku.model.summary import Estimate, Summary, more_blocks
 from jissoku.report import format as fmt, method, page, plots, svg, tables
 from jissoku.report.format import Table, sanitized
 from jissoku.report.plots import Heading, Row
@@ -35,12 +26,12 @@ TIMES = ("cost", "p50", "p95", "p99", "p999")
 UNLABELLED_COLUMNS = {"why", "remark"}
 
 
-def headline(outcome: ExperimentResult) -> str:
+def headline(outcome: model.ExperimentResult) -> str:
     counts = Counter(claim.status for claim in outcome.claims)
-    several = {ClaimStatus.HOLDS: "hold", ClaimStatus.FAILS: "do not hold"}
+    several = {model.ClaimStatus.HOLDS: "hold", model.ClaimStatus.FAILS: "do not hold"}
     text = ", ".join(
         f"{counts[one]} {plural(counts[one], one, several.get(one, one))}"
-        for one in ClaimStatus
+        for one in model.ClaimStatus
         if counts[one]
     )
     begun = "" if outcome.is_finished else "Not run to its end. "
@@ -48,7 +39,7 @@ def headline(outcome: ExperimentResult) -> str:
     return f"{begun}Of {total} {plural(total, 'claim')}: {text}."
 
 
-def claims(outcome: ExperimentResult) -> Table:
+def claims(outcome: model.ExperimentResult) -> Table:
     rows = tuple(
         (known.claim.name, known.claim.text, str(known.status), "; ".join(evidence(known)))
         for known in outcome.claims
@@ -56,25 +47,25 @@ def claims(outcome: ExperimentResult) -> Table:
     return Table(header=("claim", "what it says", "answer", "what it rests on"), rows=rows)
 
 
-def evidence(known: ClaimResult) -> Iterator[str]:
+def evidence(known: model.ClaimResult) -> Iterator[str]:
     for test in known.inequalities:
         yield _inequality_text(test)
     yield from known.remarks
 
 
-def _inequality_text(test: InequalityResult) -> str:
+def _inequality_text(test: model.InequalityResult) -> str:
     text = test.text
     if test.measured:
         bound = "" if test.bound is None else f" against {test.bound:,.6g}"
         text += f": {_measured(test)}{bound}"
-    if test.status is not ClaimStatus.HOLDS:
+    if test.status is not model.ClaimStatus.HOLDS:
         text += f", {test.status}"
     if test.blocks_needed is not None:
         text += f" ({more_blocks(test.blocks_needed)} would decide)"
-    elif test.status is ClaimStatus.UNDECIDED and test.value is not None and not test.remarks:
+    elif test.status is model.ClaimStatus.UNDECIDED and test.value is not None and not test.remarks:
         text += " (no affordable number of blocks would decide)"
     # An answer that a check contradicts is undecided, with the reason in its remarks.
-    is_decided = test.status in {ClaimStatus.HOLDS, ClaimStatus.FAILS}
+    is_decided = test.status in {model.ClaimStatus.HOLDS, model.ClaimStatus.FAILS}
     doubts = (
         f"{WARNING} {check.name} gives {fmt.ratio(check.ratio)}"
         for check in test.cross_checks
@@ -83,20 +74,20 @@ def _inequality_text(test: InequalityResult) -> str:
     return text + "".join(f" ({remark})" for remark in (*test.remarks, *doubts))
 
 
-def _measured(test: InequalityResult) -> str:
+def _measured(test: model.InequalityResult) -> str:
     """A ratio, or a larger value with thousands separators."""
     if test.value is None or test.value.value < 1000:
         return test.measured
     return fmt.interval(test.value, partial(fmt.significant, digits=4))
 
 
-def published(outcome: ExperimentResult) -> Table:
+def published(outcome: model.ExperimentResult) -> Table:
     """Published and measured values, both as ratios to their table's first row."""
     header = ("server", "published", "ratio then", "ours", "ratio now", "remark")
     return Table(header=header, rows=tuple(map(_published, outcome.published)))
 
 
-def _published(found: PublishedComparison) -> tuple[str, ...]:
+def _published(found: model.PublishedComparison) -> tuple[str, ...]:
     row = found.published
     metric = row.quantity.partition("(")[0]
     show = fmt.rate if metric == "rate" else fmt.duration if metric in TIMES else fmt.significant
@@ -110,11 +101,11 @@ def _published(found: PublishedComparison) -> tuple[str, ...]:
     )
 
 
-def _row_name(row: PublishedFigure) -> str:
+def _row_name(row: model.PublishedFigure) -> str:
     return f"{row.table}: {row.server}" if row.table else row.server
 
 
-def unobtainable(outcome: ExperimentResult) -> Table:
+def unobtainable(outcome: model.ExperimentResult) -> Table:
     """Servers that were not measured: unobtainable ones, and those missing here."""
     header = outcome.header
     rows = [
@@ -131,96 +122,78 @@ def unobtainable(outcome: ExperimentResult) -> Table:
     )
 
 
-def to_json(outcome: ExperimentResult) -> str:
+def to_json(outcome: model.ExperimentResult) -> str:
     """One object of schema `jissoku.outcome/1`; the workloads' own summaries are in it."""
     return fmt.to_json(updated(outcome, headline=headline(outcome)))
 
 
-def to_text(outcome: ExperimentResult) -> str:
+def to_text(outcome: model.ExperimentResult) -> str:
     """For a terminal: claims with their evidence, then published values, then missing servers."""
-    return "\n".join(_text(sanitized(outcome))).rstrip("\n") + "\n"
+    return _filled("experiment.txt.j2", outcome)
 
 
-def _text(outcome: ExperimentResult) -> Iterator[str]:
-    experiment = outcome.header.experiment
-    yield f"{experiment.name}: {experiment.title}"
-    yield headline(outcome)
-    yield ""
-    for known in outcome.claims:
-        yield from _wrapped(f"{known.claim.name}  {known.status}: {known.claim.text}", "", "   ")
-        for line in evidence(known):
-            yield from _wrapped(line, "     ", "       ")
-    yield ""
-    for title, table in (
-        ("Published vs measured", published(outcome)),
-        ("Not tested", unobtainable(outcome)),
-    ):
-        if table.rows:
-            yield title
-            for row in table.rows:
-                cells = zip(table.header[1:], row[1:], strict=True)
-                text = [
-                    cell if name in UNLABELLED_COLUMNS else f"{name} {cell}"
-                    for name, cell in cells
-                    if cell not in {"", fmt.NOTHING}
-                ]
-                yield from _wrapped(f"{row[0]}: {', '.join(text)}", "  ", "    ")
-            yield ""
-    for part in workload_sections(outcome):
-        yield from _wrapped(f"{part.name}: {part.workload_text} {part.headline}", "", "  ")
-
-
-def brief_text(outcome: ExperimentResult) -> str:
+def brief_text(outcome: model.ExperimentResult) -> str:
     """One screen of an experiment that was interrupted: the claims with an answer."""
+    return _filled("experiment_brief.txt.j2", outcome)
+
+
+def to_markdown(outcome: model.ExperimentResult) -> str:
+    """For a repository, next to the records."""
+    return _filled("experiment.md.j2", outcome)
+
+
+def _filled(template: str, outcome: model.ExperimentResult) -> str:
     outcome = sanitized(outcome)
-    answered = {ClaimStatus.HOLDS, ClaimStatus.FAILS}
-    lines = [headline(outcome)]
-    for known in outcome.claims:
-        if known.status in answered:
-            lines += _wrapped(f"{known.claim.name}  {known.status}: {known.claim.text}", "", "   ")
-    others = [known.claim.name for known in outcome.claims if known.status not in answered]
-    if others:
-        lines += _wrapped(f"Without an answer: {', '.join(others)}.", "", "  ")
-    return "\n".join(lines) + "\n"
+    answered = {model.ClaimStatus.HOLDS, model.ClaimStatus.FAILS}
+    text = fmt.filled(
+        template,
+        tables=(
+            ("Claims", claims(outcome)),
+            ("Published vs measured", published(outcome)),
+            ("Not tested", unobtainable(outcome)),
+        ),
+        answered=[known for known in outcome.claims if known.status in answered],
+        others=[known.claim.name for known in outcome.claims if known.status not in answered],
+        wrapped=_wrapped,
+        row_text=_row_text,
+        **_shared(outcome),
+    )
+    return text.rstrip("\n") + "\n"
 
 
-def _wrapped(text: str, first: str, rest: str) -> Sequence[str]:
-    return textwrap.wrap(
+def _row_text(table: Table, row: Sequence[str]) -> str:
+    text = [
+        cell if name in UNLABELLED_COLUMNS else f"{name} {cell}"
+        for name, cell in zip(table.header[1:], row[1:], strict=True)
+        if cell not in {"", fmt.NOTHING}
+    ]
+    return f"{row[0]}: {', '.join(text)}"
+
+
+def _wrapped(text: str, first: str, rest: str) -> str:
+    return textwrap.fill(
         text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
     )
 
 
-def to_markdown(outcome: ExperimentResult) -> str:
-    """For a repository, next to the records."""
-    outcome = sanitized(outcome)
-    tables = (
-        ("Claims", claims(outcome)),
-        ("Published vs measured", published(outcome)),
-        ("Not tested", unobtainable(outcome)),
-    )
-    text = page.markdown("experiment.md.j2", tables=tables, **_shared(outcome))
-    return text.rstrip("\n") + "\n"
-
-
-def _shared(outcome: ExperimentResult) -> dict[str, Any]:
-    """What pages and Markdown have in common."""
+def _shared(outcome: model.ExperimentResult) -> dict[str, Any]:
     experiment = outcome.header.experiment
     summaries = list(outcome.summaries.values())
     return {
         "experiment": experiment,
         "description": experiment.description.strip().split("\n\n"),
         "headline": headline(outcome),
-        "parts": workload_sections(outcome),
+        "claims": [(known, list(evidence(known))) for known in outcome.claims],
+        "parts": [_section(*one) for one in outcome.summaries.items()],
         "machine": method.machine(summaries[0].run) if summaries else (),
     }
 
 
-def to_html(outcome: ExperimentResult) -> str:
+def to_html(outcome: model.ExperimentResult) -> str:
     outcome = sanitized(outcome)
     return page.render(
         "experiment.html.j2",
         figures=[one for one in (claims_chart(outcome), published_chart(outcome)) if one],
-        claims=[(known, list(evidence(known))) for known in outcome.claims],
         published=published(outcome),
         absent=unobtainable(outcome),
         arms=_arms(outcome),
@@ -228,7 +201,7 @@ def to_html(outcome: ExperimentResult) -> str:
     )
 
 
-def _arms(outcome: ExperimentResult) -> list[tuple[str, str, str]]:
+def _arms(outcome: model.ExperimentResult) -> list[tuple[str, str, str]]:
     found: dict[str, tuple[str, str, str]] = {}
     for summary in outcome.summaries.values():
         for arm in summary.run.arms:
@@ -238,9 +211,9 @@ def _arms(outcome: ExperimentResult) -> list[tuple[str, str, str]]:
 
 # Class, shape and whether it is open: also distinguishable without colours.
 MARKERS = {
-    ClaimStatus.HOLDS: ("holds", "dot", False),
-    ClaimStatus.FAILS: ("fails", "crossed", False),
-    ClaimStatus.UNDECIDED: ("undecided", "dot", True),
+    model.ClaimStatus.HOLDS: ("holds", "dot", False),
+    model.ClaimStatus.FAILS: ("fails", "crossed", False),
+    model.ClaimStatus.UNDECIDED: ("undecided", "dot", True),
 }
 OURS = ("c0", "dot", False)
 PUBLISHED = ("published", "diamond", True)
@@ -264,10 +237,9 @@ class _Marker:
         return svg.titled(self.text, *parts, style=style)
 
 
-def claims_chart(outcome: ExperimentResult) -> Chart | None:
-    """Every part of a claim that has an interval, relative to its bound."""
+def claims_chart(outcome: model.ExperimentResult) -> Chart | None:
     drawn = [
-        (name, test)
+        (name, test, test.value)
         for known in outcome.claims
         for name, test in _named(known.claim.name, known.inequalities)
         if test.value is not None and test.bound and test.status in MARKERS
@@ -275,36 +247,33 @@ def claims_chart(outcome: ExperimentResult) -> Chart | None:
     if not drawn:
         return None
     rows = [
-        (name, f"{_plain(_value(test).value)}, {_claimed(test)}", _claim_points(test))
-        for name, test in drawn
+        (
+            name,
+            f"{_plain(found.value)}, claimed {test.relation} {_plain(test.bound)}",
+            _claim_points(test, found),
+        )
+        for name, test, found in drawn
     ]
-    met = {test.status for _, test in drawn}
+    met = {test.status for _, test, _ in drawn}
     looks = [(str(one), look) for one, look in MARKERS.items() if one in met]
-    caption = (
-        "What was found over what was claimed, with 95 % interval, turned so that a claim holds to"
-        " the right of the dotted line, which is its bound. Each row has the figure itself and the"
-        " bound in words. A claim of several parts has a row for each, and is answered at wider"
-        " intervals than these. Exact counts are in the list only."
-    )
     numbers = Table(
         header=("claim", "part", "found", "bound", "published", "answer"),
         rows=tuple(
             (
                 name,
                 test.text,
-                fmt.interval(test.value, _plain),
+                fmt.interval(found, _plain),
                 f"{test.relation} {_plain(test.bound)}",
                 _plain(test.published),
                 str(test.status),
             )
-            for name, test in drawn
+            for name, test, found in drawn
         ),
     )
-    return _chart(Heading("claims", "Claims and their bounds", caption), rows, looks, numbers)
+    return _chart(plots.heading("claims"), rows, looks, numbers)
 
 
-def published_chart(outcome: ExperimentResult) -> Chart | None:
-    """Published and measured ratios, each to its table's first row."""
+def published_chart(outcome: model.ExperimentResult) -> Chart | None:
     drawn = [
         (_row_name(found.published), found.ratio, found.our_ratio)
         for found in outcome.published
@@ -323,16 +292,11 @@ def published_chart(outcome: ExperimentResult) -> Chart | None:
         )
         for name, then, now in drawn
     ]
-    caption = (
-        "Each server over the first one of its table, as it was published and as it is here, ours"
-        " with 95 % interval. The figures themselves come from other machines and other years."
-    )
     numbers = Table(
         header=("server", "ratio then", "ratio now"),
         rows=tuple((name, fmt.significant(then), now.text) for name, then, now in drawn),
     )
-    heading = Heading("published", "Published ratios and ours", caption)
-    return _chart(heading, rows, [("ours", OURS)], numbers)
+    return _chart(plots.heading("published"), rows, [("ours", OURS)], numbers)
 
 
 def _chart(
@@ -356,31 +320,22 @@ def _chart(
     return plots.row_chart(heading, rows, axis, numbers, reference=1.0, legend=legend)
 
 
-def _named(name: str, tests: Sequence[InequalityResult]) -> list[tuple[str, InequalityResult]]:
-    """A claim's parts, numbered if there are several."""
+def _named(
+    name: str, tests: Sequence[model.InequalityResult]
+) -> list[tuple[str, model.InequalityResult]]:
     if len(tests) == 1:
         return [(name, tests[0])]
     return [(f"{name} ({number})", test) for number, test in enumerate(tests, start=1)]
 
 
-def _value(test: InequalityResult) -> Estimate:
-    assert test.value is not None, "only measured ones are drawn"
-    return test.value
-
-
-def _claimed(test: InequalityResult) -> str:
-    return f"claimed {test.relation} {_plain(test.bound)}"
-
-
-def _on_claimed_side(test: InequalityResult, value: float) -> float:
+def _on_claimed_side(test: model.InequalityResult, value: float) -> float:
     """The ratio to the bound, above 1 if the claim holds."""
     assert value, "only what is above 0 is drawn"
     assert test.bound, "no bound of a measured figure is 0"
     return test.bound / value if test.relation == "<" else value / test.bound
 
 
-def _claim_points(test: InequalityResult) -> list[_Marker]:
-    found = _value(test)
+def _claim_points(test: model.InequalityResult, found: Estimate) -> list[_Marker]:
     low, high = sorted(_on_claimed_side(test, end) for end in (found.low, found.high))
     text = f"{test.text}: {fmt.interval(found, _plain)}, {test.status}"
     ours = _Marker(_on_claimed_side(test, found.value), low, high, MARKERS[test.status], text)
@@ -397,34 +352,18 @@ def _plain(value: float | None) -> str:
     return fmt.NOTHING if value is None else fmt.significant(value, 3 if value < 1000 else 4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSection:
-    name: str
-    workload_text: str
-    trials: str
-    headline: str
-    tables: tuple[tuple[str, Table], ...]
-    warnings: tuple[str, ...]
-
-
-def workload_sections(outcome: ExperimentResult) -> tuple[WorkloadSection, ...]:
-    """One per workload that was measured, with a table per load with values, and one of targets."""
-    return tuple(_section(name, summary) for name, summary in outcome.summaries.items())
-
-
-def _section(name: str, summary: Summary) -> WorkloadSection:
+def _section(name: str, summary: Summary) -> dict[str, object]:
+    """What a report shows of a workload."""
     shared = " Servers and load generator shared their cores." if summary.run.cores.shared else ""
     loads = [(one.title, one.table) for one in tables.at_loads(summary) if one.table.rows]
-    return WorkloadSection(
-        name=name,
-        workload_text=f"{method.describe_load(summary.run)}.{shared}",
-        trials=method.trials(summary),
-        headline=_how_it_ended(summary),
-        tables=(*loads, ("Every target", tables.facts(summary))),
-        warnings=tuple(
-            f"{warning.severity}: {warning.title}. {warning.text}" for warning in summary.warnings
-        ),
-    )
+    return {
+        "name": name,
+        "workload_text": f"{method.describe_load(summary.run)}.{shared}",
+        "trials": method.trials(summary),
+        "headline": _how_it_ended(summary),
+        "tables": (*loads, ("Every target", tables.facts(summary))),
+        "warnings": [f"{one.severity}: {one.title}. {one.text}" for one in summary.warnings],
+    }
 
 
 def _how_it_ended(summary: Summary) -> str:

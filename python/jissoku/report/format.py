@@ -5,13 +5,16 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeVar
+from functools import cache
+from statistics import median
+from typing import Any, Literal
 
 import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from jissoku.model import Estimate, IntervalEstimate, Load, LoadLevel, Summary
-from jissoku.model.updated import updated
-from jissoku.model.wording import SECOND_NS
+from jissoku.model import Estimate, Load, LoadLevel, Summary, updated
+from jissoku.model.experiment import IntervalEstimate
+from jissoku.model.wording import SECOND_NS, counted, factor_text, micro_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +69,7 @@ def duration_mark(ns: float) -> str:
 
 
 def micro(estimate: Estimate | None) -> str:
-    """Nanoseconds in microseconds, with the interval; the unit stands in the column's header.
-
-    From a second on, in seconds with their unit.
-    """
+    """In microseconds, whose unit is in the column's header, or from a second on in seconds."""
     if estimate is None:
         return NOTHING
     if estimate.is_vague:
@@ -121,14 +121,7 @@ def percent(fraction: float) -> str:
 
 
 def ratio(estimate: Estimate | None) -> str:
-    """A factor with its interval, as in the sentences of verdicts."""
-    if estimate is None:
-        return NOTHING
-    if estimate.is_vague:
-        beyond = estimate.vague_ratio("", "more than ", "less than ")
-        return f"{beyond} {TIMES}" if beyond else NOT_KNOWN
-    value, interval = estimate.text.split(" ", 1)
-    return f"{value} {TIMES} {interval}"
+    return NOTHING if estimate is None else factor_text(estimate, NOT_KNOWN)
 
 
 def interval(
@@ -144,8 +137,6 @@ def unit_name(summary: Summary) -> str:
         return ""
     return "the floor" if summary.unit == summary.run.floor else summary.unit
 
-
-Value = TypeVar("Value")
 
 # Beyond this many digits two builds of a numerical library may differ.
 DIGITS = 9
@@ -164,22 +155,16 @@ def clean(text: str) -> str:
     )
 
 
-def sanitized(value: Value) -> Value:
+def sanitized(value: Any) -> Any:
     """A record whose texts are all clean."""
-    return _sanitized(value)  # type: ignore[return-value]
-
-
-def _sanitized(value: object) -> object:
-    if isinstance(value, Enum):
-        return value
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, Enum):
         return clean(value)
     if isinstance(value, tuple | list):
-        return type(value)(map(_sanitized, value))
+        return type(value)(map(sanitized, value))
     if isinstance(value, dict):
-        return {_sanitized(key): _sanitized(inner) for key, inner in value.items()}
+        return {sanitized(key): sanitized(inner) for key, inner in value.items()}
     if isinstance(value, msgspec.Struct):
-        cleaned = {name: _sanitized(getattr(value, name)) for name in value.__struct_fields__}
+        cleaned = {name: sanitized(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **cleaned)
     return value
 
@@ -190,7 +175,7 @@ def to_json(value: object, *, order: Literal["deterministic"] | None = "determin
     Its keys are sorted unless no order is asked for. Of a report's, docs/FORMAT.md lists what other
     programs may rely on.
     """
-    plain = rounded(_sanitized(msgspec.to_builtins(value, enc_hook=str)))  # Of paths.
+    plain = rounded(sanitized(msgspec.to_builtins(value, enc_hook=str)))  # Of paths.
     return msgspec.json.format(msgspec.json.encode(plain, order=order), indent=2).decode() + "\n"
 
 
@@ -218,3 +203,32 @@ def markdown_table(table: Table) -> str:
     marks = [":--", *["--:"] * (len(table.header) - 1)]
     rows = (map(escape, table.header), marks, *(map(escape, row) for row in table.rows))
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+
+
+def filled(template: str, **values: object) -> str:
+    """A template as it is, such as a document for a repository or a pull request."""
+    return _environment().get_template(template).render(**values)
+
+
+# A factor, or the interval behind it.
+INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("jissoku.report"),
+        autoescape=select_autoescape(disabled_extensions=["md.j2", "txt.j2"], default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"together": together, "md": escape, "md_table": markdown_table}
+    found.filters |= {"clean": clean, "counted": counted, "median": median, "micro": micro_text}
+    return found
+
+
+def together(text: str) -> str:
+    """Replaces the spaces of an interval by non-breaking ones."""
+    return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)

@@ -3,29 +3,17 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 
 from jissoku.errors import InputError
-from jissoku.model.history import (
-    ArmChange,
-    Change,
-    Control,
-    Dismissal,
-    IndexedRun,
-    MachineRatio,
-    PooledRatio,
-    RunDifference,
-    Series,
-    SeriesPoint,
-    Tau,
-)
-from jissoku.model.wording import plural
+from jissoku.model import history
+from jissoku.model.wording import capitalised, plural
 from jissoku.report import page, plots
-from jissoku.report.format import TIMES, Table, clean, load_mark, times_mark
-from jissoku.report.plots import Heading, Row
+from jissoku.report.format import TIMES, Table, clean, filled, load_mark, times_mark
+from jissoku.report.plots import Row
 from jissoku.report.svg import Chart, even_labels, scale
 from jissoku.request import ComparisonRequest, command_line
 
@@ -38,7 +26,7 @@ DATE_LENGTH = 16
 ELSEWHERE = "Runs elsewhere (--out DIR/NAME): jissoku history --records DIR."
 
 
-def runs_text(runs: Sequence[IndexedRun]) -> str:
+def runs_text(runs: Sequence[history.IndexedRun]) -> str:
     """A line for each run, the newest last, with its headline below it."""
     if not runs:
         return f"There are no runs. {ELSEWHERE}\n"
@@ -46,8 +34,7 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
     for run in runs:
         row = run.row
         head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {shown_arms(run)}"
-        lines.append(f"{head}  ({row.workload_text})")
-        lines.append(f"    {run.folder}")
+        lines += [f"{head}  ({row.workload_text})", f"    {run.folder}"]
         if row.headline:
             lines.append(f"    {row.headline}")
         if run.unfinished:
@@ -56,21 +43,31 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
     return "\n".join((*map(clean, lines), ELSEWHERE)) + "\n"
 
 
-def shown_arms(run: IndexedRun) -> str:
+def shown_arms(run: history.IndexedRun) -> str:
     """The arms that a run is about, without floor and A/A control."""
     return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
 
 
-def history_text(target: str, found: Sequence[Series]) -> str:
+def history_text(target: str, found: Sequence[history.Series]) -> str:
     if not found:
         return (
             f"No run compares {target} with an arm whose program is known: `jissoku compare"
             f" {target}` makes one, with the floor beside it.\n"
         )
-    return "\n".join("\n".join(_series(one)) + "\n" for one in found)
+    return filled(
+        "series.txt.j2",
+        found=found,
+        load=load_mark,
+        sentence=change_sentence,
+        day=day,
+        multiple=multiple,
+        answer=answer_text,
+        pooled=pooled_sentence,
+        tau=tau_sentence,
+    )
 
 
-def machines_text(found: Sequence[MachineRatio]) -> str:
+def machines_text(found: Sequence[history.MachineRatio]) -> str:
     if not found:
         return "The target was measured on one class of machines only.\n"
     lines = []
@@ -81,7 +78,7 @@ def machines_text(found: Sequence[MachineRatio]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def machines_sentences(one: MachineRatio) -> tuple[str, str]:
+def machines_sentences(one: history.MachineRatio) -> tuple[str, str]:
     """Rule 7: on how many machines the same is shown, and what is expected of another one."""
     above = sum(ratio.low > 0 for _, ratio in one.rows)
     below = sum(ratio.high < 0 for _, ratio in one.rows)
@@ -95,58 +92,21 @@ def machines_sentences(one: MachineRatio) -> tuple[str, str]:
     return f"{word} than {one.anchor} on {shown} of {count} machines", ahead
 
 
-def difference_text(found: RunDifference) -> str:
+def difference_text(found: history.RunDifference) -> str:
     """Two runs side by side, or why they are not comparable and the command that compares them."""
-    return "\n".join(_difference(found)) + "\n"
-
-
-def _series(one: Series) -> Iterator[str]:
-    yield (
-        f"{one.arm} / {one.anchor}: CPU time per request, {load_mark(one.load)},"
-        f" {one.workload_text}, {one.machine_text}"
+    return filled(
+        "difference.txt.j2",
+        found=found,
+        day=day,
+        key_length=KEY_LENGTH,
+        command=command_line,
+        commands=list(map(command_line, confirming_requests(found))),
+        sentence=change_sentence,
+        tau=tau_sentence(found.tau),
     )
-    width = max(len(point.version) for point in one.points)
-    for point in one.points:
-        if point.since:
-            yield f"    {change_sentence(point.since)}"
-        if point.breaks:
-            yield f"    -- {'; '.join(point.breaks)} --"
-        version, count = f"{point.version:<{width}}", len(point.runs)
-        yield (
-            f"  {day(point.started_utc)}  {version}  {multiple(point.ratio)}"
-            f"  {count} {plural(count, 'run')}"
-        )
-        if point.since and point.since.is_suspected:
-            yield f"    {answer_text(point.since, one.race)}"
-    yield f"  {pooled_sentence(one.pooled)}"
-    yield f"  {tau_sentence(one.tau)}"
 
 
-def _difference(found: RunDifference) -> Iterator[str]:
-    pair = zip(("Earlier", "Later"), found.runs, found.folders, found.unfinished, strict=True)
-    for which, row, folder, unfinished in pair:
-        yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {clean(folder)}"
-        yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
-        if unfinished:
-            yield f"  incomplete: {clean(unfinished)}"
-    if found.breaks:
-        yield f"Changed besides the targets: {'; '.join(found.breaks)}."
-    for which, names in zip(("earlier", "later"), found.only, strict=True):
-        if names:
-            yield f"Only in the {which} run: {', '.join(names)}."
-    if found.obstacles:
-        yield f"Not comparable: {'; '.join(found.obstacles)}."
-        yield f"This command compares them: {command_line(found.race)}"
-        return
-    yield f"The same program in both: {', '.join(found.unchanged)}."
-    for change in sorted(found.changes, key=lambda one: one.is_same):
-        yield f"  {change_sentence(change)}"
-    yield tau_sentence(found.tau)
-    if requests := confirming_requests(found):
-        yield f"A suspicion is proven by a run of both: {'; '.join(map(command_line, requests))}"
-
-
-def confirming_requests(found: RunDifference) -> tuple[ComparisonRequest, ...]:
+def confirming_requests(found: history.RunDifference) -> tuple[ComparisonRequest, ...]:
     """Comparisons that measure what two runs leave open; none if nothing is open.
 
     Arms whose two programs cannot be named apart are measured by the run of all arms of both.
@@ -162,7 +122,7 @@ def confirming_requests(found: RunDifference) -> tuple[ComparisonRequest, ...]:
     )
 
 
-def change_sentence(one: ArmChange) -> str:
+def change_sentence(one: history.ArmChange) -> str:
     """As in `nginx 1.22.1 -> 1.26.3, 5,000/s: -3.0 % [-5.1, -0.9] through go: suspected; ...`."""
     before, after = one.versions
     versions = f" {before} -> {after}" if before != after else ""
@@ -175,7 +135,7 @@ def change_sentence(one: ArmChange) -> str:
     )
 
 
-def answer_text(change: ArmChange, again: ComparisonRequest) -> str:
+def answer_text(change: history.ArmChange, again: ComparisonRequest) -> str:
     """The command that proves a suspicion, or why there is none; `again` adds an occasion."""
     if change.confirmation is not None:
         return f"to confirm: {command_line(change.confirmation.request)}"
@@ -183,31 +143,31 @@ def answer_text(change: ArmChange, again: ComparisonRequest) -> str:
     return f"{no_confirmation(change)}, and cannot be measured together; another occasion: {line}"
 
 
-def no_confirmation(change: ArmChange) -> str:
+def no_confirmation(change: history.ArmChange) -> str:
     """Why no command measures both programs of a change; empty if one does."""
     if change.confirmation is not None:
         return ""
     return "the program is the same" if change.is_same else "the two programs have no other names"
 
 
-def change_word(one: ArmChange) -> str:
-    if one.control is Control.MOVED and not one.is_same:
+def change_word(one: history.ArmChange) -> str:
+    if one.control is history.Control.MOVED and not one.is_same:
         return "no verdict"
     if one.is_suspected:
         return f"a change{' of the same program' if one.is_same else ''} is suspected"
     return "the same program" if one.is_same else "no change shown"
 
 
-def control_text(one: ArmChange) -> str:
-    if one.control is Control.ABSENT or one.control_change is None:
+def control_text(one: history.ArmChange) -> str:
+    if one.control is history.Control.ABSENT or one.control_change is None:
         return "unchecked, without a second unchanged arm"
     moved = percent(one.control_change)
-    if one.control is Control.MOVED:
+    if one.control is history.Control.MOVED:
         return f"unchanged arms moved by {moved}, so the runs differ in kind"
     return f"unchanged arms moved by at most {moved}, as chance allows"
 
 
-def pooled_sentence(pooled: PooledRatio | None) -> str:
+def pooled_sentence(pooled: history.PooledRatio | None) -> str:
     if pooled is None:
         return (
             "One occasion of this program in these surroundings: another one, after a restart or on"
@@ -222,7 +182,7 @@ def pooled_sentence(pooled: PooledRatio | None) -> str:
     )
 
 
-def tau_sentence(tau: Tau) -> str:
+def tau_sentence(tau: history.Tau) -> str:
     """The variation of a ratio between occasions without a change."""
     share = f"{100 * tau.value:.1f} %"
     if not tau.pairs:
@@ -231,25 +191,24 @@ def tau_sentence(tau: Tau) -> str:
     return f"Between occasions a ratio of unchanged arms varies by {share} ({pairs})."
 
 
-def percent(change: Change) -> str:
+def percent(change: history.Change) -> str:
     """As in `+1.8 % [+1.2, +2.4]`."""
     mean, low, high = (100 * math.expm1(value) for value in (change.mean, change.low, change.high))
     return f"{mean:+.1f} % [{low:+.1f}, {high:+.1f}]".replace("-", MINUS)
 
 
-def multiple(change: Change) -> str:
+def multiple(change: history.Change) -> str:
     """As in `1.310 x [1.282, 1.339]`."""
     mean, low, high = _factors(change)
     return f"{mean:.3f} {TIMES} [{low:.3f}, {high:.3f}]"
 
 
-def _factors(change: Change | PooledRatio) -> tuple[float, float, float]:
+def _factors(change: history.Change | history.PooledRatio) -> tuple[float, float, float]:
     """Mean, low and high, which are logarithms, as factors."""
     return math.exp(change.mean), math.exp(change.low), math.exp(change.high)
 
 
 def day(started_utc: str) -> str:
-    """Date and time to the minute."""
     return started_utc[:DATE_LENGTH].replace("T", " ")
 
 
@@ -257,10 +216,10 @@ def day(started_utc: str) -> str:
 class Suspicion:
     """A suspected change in a series, between two neighbouring points."""
 
-    series: Series
-    before: SeriesPoint
-    point: SeriesPoint
-    change: ArmChange
+    series: history.Series
+    before: history.SeriesPoint
+    point: history.SeriesPoint
+    change: history.ArmChange
 
     @property
     def key(self) -> str:
@@ -286,7 +245,7 @@ class Suspicion:
         return answer_text(self.change, self.series.race)
 
 
-def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
+def suspicions(found: Sequence[history.Series]) -> tuple[Suspicion, ...]:
     """Every suspected change, those with a known cause first, then by time."""
     every = [
         Suspicion(series, before, point, point.since)
@@ -298,8 +257,8 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
 
 
 def divided(
-    found: Sequence[Suspicion], dismissed: Mapping[str, Dismissal]
-) -> tuple[tuple[Suspicion, ...], tuple[tuple[Suspicion, Dismissal], ...]]:
+    found: Sequence[Suspicion], dismissed: Mapping[str, history.Dismissal]
+) -> tuple[tuple[Suspicion, ...], tuple[tuple[Suspicion, history.Dismissal], ...]]:
     """Open suspicions, and dismissed ones, each with its reason."""
     return (
         tuple(one for one in found if one.key not in dismissed),
@@ -321,7 +280,7 @@ def suspicion_text(one: Suspicion) -> str:
     return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}\n    {dismiss}"
 
 
-def dismissed_text(one: Suspicion, dismissed: Dismissal) -> str:
+def dismissed_text(one: Suspicion, dismissed: history.Dismissal) -> str:
     sentence = change_sentence(one.change)
     return f"Dismissed: {sentence}\n    {day(dismissed.dismissed_utc)}: {dismissed.reason}"
 
@@ -343,25 +302,25 @@ class Board:
     """
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[history.Series, ...]
 
     @property
     def is_of_one_target(self) -> bool:
         return len(self.series) == 1
 
     @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
-        """A text per column of `HEADER` for each series."""
-        return tuple(_board_row(one) for one in self.series)
-
-    @property
     def table(self) -> Table:
-        return Table(header=BOARD_HEADER, rows=self.rows)
+        newest = [(one, one.points[-1], str(len(one.points))) for one in self.series]
+        rows = (
+            (one.arm, multiple(last.ratio), last.version, count, day(last.started_utc))
+            for one, last, count in newest
+        )
+        return Table(header=BOARD_HEADER, rows=tuple(rows))
 
 
-def boards(series: Sequence[Series]) -> tuple[Board, ...]:
+def boards(series: Sequence[history.Series]) -> tuple[Board, ...]:
     """A board for each question, those with most targets first."""
-    found: dict[tuple[str, int | None], list[Series]] = defaultdict(list)
+    found: dict[tuple[str, int | None], list[history.Series]] = defaultdict(list)
     for one in series:
         found[one.question, one.load.rate_rps].append(one)
     groups = [
@@ -372,7 +331,7 @@ def boards(series: Sequence[Series]) -> tuple[Board, ...]:
     return tuple(sorted(every, key=lambda one: (-len(one.series), one.title)))
 
 
-def _titles(firsts: Sequence[Series]) -> list[str]:
+def _titles(firsts: Sequence[history.Series]) -> list[str]:
     """A title for each question; those that would be equal say more, and are numbered at last."""
     titles = [
         f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor} ({one.machine_text})"
@@ -391,11 +350,6 @@ def _titles(firsts: Sequence[Series]) -> list[str]:
     return numbered
 
 
-def _board_row(one: Series) -> tuple[str, ...]:
-    newest, count = one.points[-1], str(len(one.points))
-    return (one.arm, multiple(newest.ratio), newest.version, count, day(newest.started_utc))
-
-
 # Longer series are shown by their newest points.
 POINTS_MAX = 60
 
@@ -403,7 +357,9 @@ POINTS_MAX = 60
 BREAKS_MAX = 3
 
 
-def runs_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
+def runs_html(
+    runs: Sequence[history.IndexedRun], series: Sequence[history.Series], command: str
+) -> str:
     """What may be said across runs, and all of them, newest first; `command` rebuilds the pages."""
     return page.render(
         "history.html.j2",
@@ -422,7 +378,7 @@ def runs_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str
 
 
 def target_html(
-    target: str, series: Sequence[Series], runs: Sequence[IndexedRun], command: str
+    target: str, series: Sequence[history.Series], runs: Sequence[history.IndexedRun], command: str
 ) -> str:
     """A target's page: a chart for each series, the results across runs, and its runs."""
     figures = [series_figure(one, number) for number, one in enumerate(series)]
@@ -452,8 +408,8 @@ def report_file(run: str) -> str:
     return f"run-{run[:16]}.html"
 
 
-def series_figure(one: Series, number: int) -> Chart:
-    """A row for each occasion of a series; `number` distinguishes figures of a page."""
+def series_figure(one: history.Series, number: int) -> Chart:
+    """A row for each occasion; `number` distinguishes figures of a page."""
     points = one.points[-POINTS_MAX:]
     factors = [_factors(point.ratio) for point in points]
     axis = even_labels(scale([end for _, *ends in factors for end in ends], times_mark))
@@ -469,26 +425,29 @@ def series_figure(one: Series, number: int) -> Chart:
         for point, factor in zip(points, factors, strict=True)
     ]
     is_broken = any(point.breaks for point in points[1:])
-    caption = (
-        f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 % interval of"
-        " one occasion, oldest on top. Further left is better."
-        + (" A dotted line: something besides the target changed." if is_broken else "")
+    heading = plots.heading(
+        "series",
+        arm=one.arm,
+        anchor=one.anchor,
+        load=load_mark(one.load),
+        workload=one.workload_text,
+        machine=one.machine_text,
+        breaks=" A dotted line: something besides the target changed." if is_broken else "",
     )
-    title = f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
     numbers = Table(
         header=("occasion", "version", "multiple", "runs", "changed besides the target"),
         rows=tuple(map(_occasion_row, points)),
     )
-    return plots.row_chart(Heading(f"series-{number}", title, caption), rows, axis, numbers)
+    return plots.row_chart(heading._replace(name=f"series-{number}"), rows, axis, numbers)
 
 
-def _occasion_row(point: SeriesPoint) -> tuple[str, ...]:
+def _occasion_row(point: history.SeriesPoint) -> tuple[str, ...]:
     keys = ", ".join(key[:KEY_LENGTH] for key in point.runs)
     changed = "; ".join(point.breaks) or "-"
     return (day(point.started_utc), point.version, multiple(point.ratio), keys, changed)
 
 
-def series_sentences(one: Series) -> list[str]:
+def series_sentences(one: history.Series) -> list[str]:
     """Suspected changes with known causes, tested changes, and pooled results."""
     tested = [point.since for point in one.points if point.since]
     return [
@@ -500,7 +459,7 @@ def series_sentences(one: Series) -> list[str]:
     ]
 
 
-def _breaks(one: Series) -> list[str]:
+def _breaks(one: history.Series) -> list[str]:
     """Rule 8: what else changed, the newest ones."""
     points = [point for point in one.points if point.breaks]
     if not points:
@@ -513,11 +472,10 @@ def _breaks(one: Series) -> list[str]:
 
 
 def _suspicion(one: Suspicion) -> tuple[str, str]:
-    answer = f"{one.answer[0].upper()}{one.answer[1:]}"
-    return f"{change_sentence(one.change)}; {one.cause}.", answer
+    return f"{change_sentence(one.change)}; {one.cause}.", capitalised(one.answer)
 
 
-def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
+def _runs(runs: Sequence[history.IndexedRun]) -> list[tuple[str, str, str, str, str]]:
     """(date, file of the report, key, arms, headline), newest first."""
     return [
         (

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jissoku.model import ArmSummary, Comparison, Load, Metric, Summary
+from jissoku.model.run import Load
+from jissoku.model.summary import ArmSummary, Comparison, Metric, Summary
 from jissoku.model.wording import distance_percent, plural, rounded_up
 from jissoku.report import format as fmt, tables
 from jissoku.report.terminal import WIDTH_MAX, brief_p99, brief_rate, with_width
@@ -96,11 +97,18 @@ def _asked(summary: Summary) -> int:
 
 
 def _cells(summary: Summary, known: ArmSummary) -> Iterator[LiveCell]:
+    name, main = known.arm.name, summary.main_load
     for load in summary.loads:
         yield _live_cost(summary, known, load)
-    yield _p99(summary, known)
+    p99 = brief_p99(known.at(main))
+    if p99 == fmt.NOTHING:
+        yield LiveCell()
+    else:
+        yield _marked(tables.against_baseline(summary, name, Metric.P99, main), p99)
     if summary.run.objective:
-        yield _live_capacity(summary, known)
+        compared = tables.against_baseline(summary, name, Metric.CAPACITY, None)
+        found = known.capacity_rps
+        yield _marked(compared, brief_rate(found)) if found else LiveCell()
 
 
 def _live_cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
@@ -116,23 +124,6 @@ def _live_cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
     if found.ratio is None:
         return LiveCell(str(found.verdict))
     return _marked(found, with_width(found.ratio))
-
-
-def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
-    value = brief_p99(known.at(summary.main_load))
-    if value == fmt.NOTHING:
-        return LiveCell()
-    found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
-    return _marked(found, value)
-
-
-def _live_capacity(summary: Summary, known: ArmSummary) -> LiveCell:
-    found = known.capacity_rps
-    if found is None:
-        return LiveCell()
-    value = brief_rate(found)
-    compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
-    return _marked(compared, value)
 
 
 def _marked(found: Comparison | None, value: str) -> LiveCell:

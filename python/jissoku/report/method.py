@@ -1,41 +1,11 @@
 """The method of a run, in a few sentences from its header."""
 
-from collections.abc import Iterator
-
-from jissoku.model import (
-    ConnectionMode,
-    CrossCheckName,
-    Match,
-    Method,
-    Run,
-    Summary,
-    SweepSummary,
-    Transport,
-)
+from jissoku.model import ConnectionMode, Match, Run, SweepSummary, Transport
+from jissoku.model.summary import CrossCheckName, Summary
 from jissoku.model.wording import join_names, plural, trials_count
 from jissoku.report import format as fmt
 from jissoku.report.tables import WARNING
 from jissoku.request import command_line
-
-METHOD_TEXTS = {
-    Method.TIME_SLICED: (
-        "All targets of a trial run on the same cores. The load generator sends requests to one of"
-        " them at a time, evenly spaced, in time slices{slices} in balanced order (A B B A); a"
-        " slice ends when its last response has arrived. CPU time is that of all of a target's"
-        " processes over the whole window: background work during the slices of other targets is"
-        " included, and its share is in the tables."
-    ),
-    Method.PAIRED: (
-        "Targets are measured in pairs that run at the same time, on the same cores and at the same"
-        " rate (paired trials, after Bulej et al., ICPE 2020); each pair and block gives one ratio"
-        " of the CPU time of all of a target's processes."
-    ),
-    Method.SINGLE: (
-        "Each target is measured alone, at the same rates, in random order. CPU time is that of all"
-        " of a target's processes over the whole window."
-    ),
-}
-
 
 MATCHES = {
     Match.JSON: "status, and before each trial by the keys and types of their JSON",
@@ -70,77 +40,30 @@ def describe_load(run: Run) -> str:
 
 def describe_method(summary: Summary) -> tuple[str, ...]:
     """Paragraphs about the pairing of arms, loads, cross-checks, and the meaning of proven."""
-    parts = (_method, _loads, _checks, _noise_floor, _single_target)
-    return tuple(text for part in parts if (text := " ".join(part(summary))))
-
-
-def _method(summary: Summary) -> Iterator[str]:
-    run = summary.run
-    yield f"Method: {run.method}{f' ({run.method_reason})' if run.method_reason else ''}."
-    slices = "" if run.slice_ns is None else f" of {fmt.duration_mark(run.slice_ns)}"
-    yield METHOD_TEXTS[run.method].format(slices=slices)
-    count = f"{summary.blocks} {plural(summary.blocks, 'block')}"
-    yield f"{count} in random order (seed {run.seed}); each starts the targets anew."
-
-
-def _loads(summary: Summary) -> Iterator[str]:
-    if not summary.loads:
-        return
-    listing = join_names([load.text for load in summary.loads])
-    yield f"{plural(len(summary.loads), 'Load')}: {listing} on the server's cores."
-    if any(map(fmt.level_name, summary.loads)):
-        yield (
-            "Rates come from one fixed grid (1, 2 and 5 times powers of ten), the same in every"
-            " run; targets are compared at a load only where both reach it."
-        )
-
-
-def _checks(summary: Summary) -> Iterator[str]:
-    made = {check.name for c in summary.comparisons for check in c.cross_checks}
+    run, loads = summary.run, join_names([load.text for load in summary.loads])
+    other = "another slice length"
+    if run.check_slice_ns is not None:
+        other = f"slices of {fmt.duration_mark(run.check_slice_ns)}"
     ways = {
-        CrossCheckName.OTHER_SLICE: "with another slice length",
+        CrossCheckName.OTHER_SLICE: f"with {other}",
         CrossCheckName.ALONE: "with each target alone",
         CrossCheckName.TIME_SLICED: "in time slices",
     }
-    other = summary.run.check_slice_ns
-    if other is not None:
-        ways[CrossCheckName.OTHER_SLICE] = f"with slices of {fmt.duration_mark(other)}"
-    named = [text for name, text in ways.items() if name in made]
-    if named:
-        yield (
-            f"Ratios of CPU per request are checked by some blocks {join_names(named)}; where a"
-            f" check disagrees, both figures are shown and marked with {WARNING}."
-        )
-
-
-def _noise_floor(summary: Summary) -> Iterator[str]:
-    run = summary.run
-    yield (
-        "Intervals are 95 % by Student's t on the logarithms of the blocks' ratios; ratios within"
-        f" {100 * run.minimum_effect:g} % of 1 count as practically equal. Proven means: the"
-        " verdict is a difference, its p-value after Holm's correction over all comparisons of the"
-        " run by the same metric is at most 0.05, and no check contradicts its direction."
+    made = {check.name for c in summary.comparisons for check in c.cross_checks}
+    whole = fmt.filled(
+        "method.txt.j2",
+        run=run,
+        slices="" if run.slice_ns is None else f" of {fmt.duration_mark(run.slice_ns)}",
+        blocks=f"{summary.blocks} {plural(summary.blocks, 'block')}",
+        loads=loads and f"{plural(len(summary.loads), 'Load')}: {loads}",
+        is_on_grid=any(map(fmt.level_name, summary.loads)),
+        checked=join_names([text for name, text in ways.items() if name in made]),
+        sign=WARNING,
+        effect=f"{100 * run.minimum_effect:g}",
+        noise=f"{100 * (run.noise_floor or 0.0):.2g}",
+        has_rates=any(known.rate_rps for known in summary.arm_summaries),
     )
-    if run.noise_floor is not None:
-        yield (
-            "On this machine the ratio of equal targets lies within"
-            f" {100 * run.noise_floor:.2g} % of 1 in 95 of 100 runs (jissoku self-test)."
-        )
-
-
-def _single_target(summary: Summary) -> Iterator[str]:
-    yield "Latency counts from the time at which a request was due."
-    if summary.run.objective:
-        yield (
-            f"Capacity is the highest rate that met {summary.run.objective}, found by search in"
-            " single-target trials."
-        )
-    if any(known.rate_rps for known in summary.arm_summaries):
-        yield (
-            "Closed-loop rates and memory come from single-target trials. A rate says something"
-            " about a server only where it is marked server-bound: its cores were at least 95 %"
-            " busy, and no thread of the load generator 90 %."
-        )
+    return tuple(" ".join(part.split()) for part in whole.split("\n\n") if part.strip())
 
 
 def machine(run: Run) -> tuple[tuple[str, str], ...]:
@@ -152,6 +75,7 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
     facts = (
         ("Processor", f"{host.cpu_model}, {host.cores} {plural(host.cores, 'core')}{smt}"),
         ("Cores used", f"{cores}{' (shared)' if run.cores.shared else ''}"),
+        ("Load from", _load_host(run)),
         ("Memory", fmt.size(host.memory_bytes)),
         ("Kernel", host.kernel),
         ("Hypervisor", host.hypervisor),
@@ -165,6 +89,19 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
         ("Repeat with", command_line(run.request) if run.request else ""),
     )
     return tuple((name, value) for name, value in facts if value)
+
+
+def _load_host(run: Run) -> str:
+    """The host of the load generator, if it is another one than that of the targets."""
+    load = run.load_host
+    if load is None:
+        return ""
+    over = {"loopback": "the loopback interface", "virtual": "a virtual interface"}
+    there = "this host" if load.path == "loopback" else f"another host ({load.machine.cpu_model})"
+    return (
+        f"{there}, over {over.get(load.path, 'a network')};"
+        f" shortest round trip {fmt.duration_mark(load.round_trip_ns)}"
+    )
 
 
 def trials(summary: Summary) -> str:

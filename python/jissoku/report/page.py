@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from jissoku.model import ReportWarning, Severity, Summary
 from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
+from jissoku.model.summary import ReportWarning, Severity, Summary
 from jissoku.model.wording import outlook
 from jissoku.report import charts, method, svg, tables
-from jissoku.report.format import Table, escape, markdown_table, sanitized
+from jissoku.report.format import filled, sanitized
 from jissoku.report.svg import Chart
-
-# A factor, or the interval behind it.
-INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
 
 CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 # Not before a colon, where a space is a combinator, and not around operators of calc().
@@ -42,23 +38,15 @@ def render(
     style = style_sheet(record, sheets)
     code = script() if figures else ""
     policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            figures=figures,
-            policy=Markup(policy + (f"; script-src {_hash(code)}" if code else "")),  # noqa: S704
-            style=Markup(style),  # noqa: S704 - ours
-            script=Markup(code),  # noqa: S704 - ours
-            shapes=svg.shapes() if figures else "",
-            **values,
-        )
+    return filled(
+        template,
+        figures=figures,
+        policy=Markup(policy + (f"; script-src {_hash(code)}" if code else "")),  # noqa: S704
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(code),  # noqa: S704 - ours
+        shapes=svg.shapes() if figures else "",
+        **values,
     )
-
-
-def markdown(template: str, **values: object) -> str:
-    """Renders a document for a repository or a pull request."""
-    return _environment().get_template(template).render(**values)
 
 
 def style_sheet(record: str = "", sheets: Sequence[str] = ("report.css",)) -> str:
@@ -66,13 +54,12 @@ def style_sheet(record: str = "", sheets: Sequence[str] = ("report.css",)) -> st
 
     `record` is the hash of the records behind the page, in hexadecimal digits.
     """
-    values = {"room_max": svg.ROOM_MAX, "record": record}
-    text = "\n".join(_environment().get_template(one).render(values) for one in sheets)
+    text = "\n".join(filled(one, room_max=svg.ROOM_MAX, record=record) for one in sheets)
     return CSS_SPACE.sub(r"\1", CSS_COMMENT.sub("", text)).strip()
 
 
 def script() -> str:
-    return _environment().get_template("report.js").render()
+    return filled("report.js")
 
 
 def content(whole: str) -> Markup:
@@ -95,39 +82,23 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("jissoku.report"),
-        autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    found.filters |= {"together": together, "md": escape, "md_table": markdown_table}
-    return found
-
-
-def together(text: str) -> str:
-    """Replaces the spaces of an interval by non-breaking ones."""
-    return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-
-
 def to_html(summary: Summary, trials_sha256: str = "") -> str:
     """The same summary gives the same bytes; on paper they name the trials' file by its hash."""
     summary = sanitized(summary)
+    names = [arm.name for arm in summary.run.arms]
+    pairs = [(title, tables.pairs(summary.by(m))) for m, title in tables.METRIC_NAMES.items()]
     return render(
         "report.html.j2",
         figures=charts.charts(summary),
         record=trials_sha256,
         summary=summary,
         run=summary.run,
-        names=_ranked_arms(summary),
+        names=", ".join([name for name in names if name != summary.run.floor] or names),
         loads=tables.at_loads(summary),
         facts=tables.facts(summary),
         against=_against(summary),
         grids=tables.grids(summary),
-        pairs=_pairs(summary),
+        pairs=[(title, table) for title, table in pairs if table.rows],
         matrix_names=tables.matrix_names(summary),
         matrix=tables.pair_matrix(summary),
         controls=tables.controls(summary),
@@ -160,20 +131,9 @@ def _against(summary: Summary) -> list[tuple[str, tuple[str, ...], tuple[str, ..
     ]
 
 
-def _pairs(summary: Summary) -> list[tuple[str, Table]]:
-    found = [(title, tables.pairs(summary.by(m))) for m, title in tables.METRIC_NAMES.items()]
-    return [(title, table) for title, table in found if table.rows]
-
-
-def _ranked_arms(summary: Summary) -> str:
-    names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return ", ".join(names or [arm.name for arm in summary.run.arms])
-
-
 def scorecard_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> str:
     by_tool = {card.tool: {score.check: score for score in card.scores} for card in cards}
-    page = _environment().get_template("scorecard.html.j2")
-    return page.render(checks=checks, cards=cards, scores=by_tool, totals=totals)
+    return filled("scorecard.html.j2", checks=checks, cards=cards, scores=by_tool, totals=totals)
 
 
 def totals(card: Scorecard) -> str:

@@ -1,12 +1,14 @@
-"""Plots as static SVG: rows of targets, lines over two axes, and one value over time.
+"""Plots as static SVG: rows of targets, and lines over two axes.
 
 Rows have a name on the left, a mark, and a figure on the right; on a narrow page the style sheet
 puts names and figures above the marks, and the figures of tall rows below them. Lines are named at
 their ends, and by a legend on a narrow page.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from math import hypot
 from typing import NamedTuple
 
@@ -14,7 +16,7 @@ from markupsafe import Markup
 
 from jissoku.report import svg
 from jissoku.report.format import Table
-from jissoku.report.svg import Chart, Look, Scale, Tick, scale
+from jissoku.report.svg import Chart, Look, Scale, Tick
 
 # Pixels: from the top to the middle of the first row, from one row to the next, below the last.
 ROWS_TOP, PITCH, PITCH_TALL, ROWS_BOTTOM = 26, 40, 52, 18
@@ -25,8 +27,8 @@ LINE_MAX = 42
 
 BAR, BAND = 14, 18
 
-# Pixels: above a plot of lines, of the plot itself, of one over time, and of a line of text below.
-TOP, INSIDE, TIMES_INSIDE, LINE = 10, 310, 96, 18
+# Pixels: above a plot of lines, of the plot itself, and of a line of text below.
+TOP, INSIDE, LINE = 10, 310, 18
 
 # Pixels between two labels at the ends of lines, and the horizontal distance of ends, as a fraction
 # of the width, from which on labels cannot overlap.
@@ -42,6 +44,14 @@ class Heading(NamedTuple):
     name: str
     title: str
     caption: str
+
+
+_TEXTS = tomllib.loads(files("jissoku.report").joinpath("charts.toml").read_text(encoding="utf-8"))
+
+
+def heading(name: str, /, **values: object) -> Heading:
+    """The texts of a chart in `charts.toml`, with these values."""
+    return Heading(name, *(_TEXTS[name][part].format(**values) for part in ("title", "caption")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +156,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The axes of a plot whose inside has this height in pixels."""
+    """The axes of a plot of lines."""
 
     x: Scale
     y: Scale
     title: str = ""
-    inside: int = INSIDE
 
     def down(self, value: float) -> float:
         """Pixels from the plot's top."""
-        return round(self.inside * (1 - self.y.at(value)), 1)
+        return round(INSIDE * (1 - self.y.at(value)), 1)
 
 
 def line_chart(heading: Heading, lines: Sequence[Line], axes: Axes, numbers: Table) -> Chart:
@@ -178,7 +187,7 @@ def _lines(
 ) -> Markup:
     """The plot, with room for this many characters to its right."""
     notes = any(tick.note for tick in axes.x.ticks)
-    height = TOP + axes.inside + LINE * (1 + notes + bool(axes.title)) + 6
+    height = TOP + INSIDE + LINE * (1 + notes + bool(axes.title)) + 6
     drawn = [*_grid(axes), *(_line(line, axes) for line in lines), *above]
     room = svg.room(max(len(tick.label) for tick in axes.y.ticks) + 2, right)
     inside = svg.tag("g", *drawn, transform=f"translate(0 {TOP})")
@@ -186,8 +195,7 @@ def _lines(
 
 
 def _first_and_last(line: Line) -> str:
-    ends = line.points[:1] + line.points[1:][-1:]
-    return ", ".join(point.text for point in ends)
+    return ", ".join(point.text for point in line.points[:1] + line.points[1:][-1:])
 
 
 def _grid(axes: Axes) -> Iterator[Markup]:
@@ -196,20 +204,20 @@ def _grid(axes: Axes) -> Iterator[Markup]:
         yield svg.horizontal(y, "grid")
         yield svg.text(tick.label, "tick down", "-10", y)
     for tick in axes.x.ticks:
-        yield svg.vertical(axes.x.at(tick.value), axes.inside, "grid")
-        yield _tick_label(axes.x, tick, tick.label, axes.inside + LINE)
+        yield svg.vertical(axes.x.at(tick.value), INSIDE, "grid")
+        yield _tick_label(axes.x, tick, tick.label, INSIDE + LINE)
         if tick.note:
-            yield _tick_label(axes.x, tick, tick.note, axes.inside + 2 * LINE - 2)
+            yield _tick_label(axes.x, tick, tick.note, INSIDE + 2 * LINE - 2)
     if axes.title:
         notes = any(tick.note for tick in axes.x.ticks)
-        yield svg.text(axes.title, "tick", "50%", axes.inside + LINE * (2 + notes) + 4)
+        yield svg.text(axes.title, "tick", "50%", INSIDE + LINE * (2 + notes) + 4)
 
 
 def _line(line: Line, axes: Axes) -> Markup:
     parts = []
     if len(line.path) > 1:
         places = [(axes.x.at(x), axes.down(y)) for x, y in line.path]
-        parts.append(svg.curve(simplified(places), axes.inside, line.name))
+        parts.append(svg.curve(simplified(places), INSIDE, line.name))
     parts += [_point(line, point, axes) for point in line.points]
     return svg.tag("g", *parts, class_=line.look.style)
 
@@ -292,46 +300,14 @@ def spread(places: Sequence[float]) -> list[float]:
     clusters: list[list[float]] = []
     for place in places:
         clusters.append([place])
-        while len(clusters) > 1 and _overlap(clusters[-2], clusters[-1]):
+        while len(clusters) > 1 and (
+            _even(clusters[-1])[0] - _even(clusters[-2])[-1] < LABEL_DISTANCE
+        ):
             last = clusters.pop()
             clusters[-1] += last
     return [place for cluster in clusters for place in _even(cluster)]
 
 
-def _overlap(lower: Sequence[float], upper: Sequence[float]) -> bool:
-    return _even(upper)[0] - _even(lower)[-1] < LABEL_DISTANCE
-
-
 def _even(cluster: Sequence[float]) -> list[float]:
     first = sum(cluster) / len(cluster) - LABEL_DISTANCE * (len(cluster) - 1) / 2
     return [first + LABEL_DISTANCE * index for index in range(len(cluster))]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeAxis:
-    """What a plot over an even number of minutes shows; its axis contains the reach."""
-
-    span_s: int
-    reach: float
-    label: Callable[[float], str]
-
-
-def draw_times(name: str, values: Sequence[tuple[float, float]], shown: TimeAxis) -> Markup:
-    """A small plot, drawn anew with each value; the element with the id `NAME-title` is its title.
-
-    Values are pairs of seconds before now, and a value; oldest first, at least one.
-    """
-    span_s, label = shown.span_s, shown.label
-    minutes = span_s // 60
-    y = scale([shown.reach, *(v for _, v in values)], label, is_log=False, from_zero=True)
-    times = ((0.0, f"{minutes} min ago"), (0.5, f"{minutes / 2:g} min"), (1.0, "now"))
-    axes = Axes(
-        x=Scale(low=0, high=1, is_log=False, ticks=tuple(Tick(value=x, label=t) for x, t in times)),
-        y=replace(y, ticks=tuple(tick for tick in y.ticks if not tick.is_minor)),
-        inside=TIMES_INSIDE,
-    )
-    path = tuple((1 - ago_s / span_s, value) for ago_s, value in values if ago_s <= span_s)
-    lines = [Line(name=name, look=svg.look(0), path=path)] if len(path) > 1 else []
-    highest = label(max(value for _, value in values))
-    description = f"now {label(values[-1][1])}; at most {highest} in the last {minutes} minutes"
-    return _lines(name, description, lines, axes, 2)

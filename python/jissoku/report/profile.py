@@ -8,17 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from jissoku.model.profile import (
-    KERNEL,
-    SAMPLES_MIN,
-    DifferenceRow,
-    Frame,
-    Profile,
-    ProfileDifference,
-    ProfileRow,
-    ProfileSummary,
-    TreeRow,
-)
+from jissoku.model import profile as model
 from jissoku.model.wording import micro_cell, micro_text, plural
 from jissoku.report import page
 from jissoku.report.format import Table
@@ -26,41 +16,41 @@ from jissoku.report.format import Table
 FUNCTIONS = 20
 OTHERS = 8
 TREE_ROWS = 40
+HEAD = ("µs", "95 % interval", "share", "with callees")
 TREE_HEAD = ("with callees", "share", "µs", "function below its caller", "library")
 
 # The maximum width of a name; of longer ones the end is shown, by which functions differ.
 NAME_WIDTH = 56
 
 Line = tuple[str, ...]
+Stack = tuple[str, ...]
 
 
 def profile_to_text(
-    summaries: Sequence[ProfileSummary], change: ProfileDifference | None, sort: str = "self"
+    summaries: Sequence[model.ProfileSummary],
+    change: model.ProfileDifference | None,
+    sort: str = "self",
 ) -> str:
     """One profile after the other, then their difference; functions by `self` or `total` time."""
-    lines: list[str] = []
-    for summary in summaries:
-        lines += [*_profile(summary, sort), ""]
-    if change is not None:
-        lines += [*_difference(change), ""]
-    return "\n".join(lines[:-1]) + "\n"
+    parts = [_profile(summary, sort) for summary in summaries]
+    parts += [_difference(change)] if change else []
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def profile_to_json(summaries: Sequence[ProfileSummary], change: ProfileDifference | None) -> str:
+def profile_to_json(
+    summaries: Sequence[model.ProfileSummary], change: model.ProfileDifference | None
+) -> str:
     """All tables as one JSON object, without the stacks."""
     found = msgspec.to_builtins({"profiles": list(summaries), "difference": change})
-    for summary in [*found["profiles"], *_both(found["difference"])]:
+    difference = found["difference"]
+    both = [difference["first"], difference["second"]] if difference else []
+    for summary in [*found["profiles"], *both]:
         for name in ("frames", "threads", "stacks", "interpreted"):
             del summary["profile"]["samples"][name]
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
 
 
-def _both(change: dict[str, dict[str, object]] | None) -> list[dict[str, dict[str, object]]]:
-    return [change["first"], change["second"]] if change else []  # type: ignore[list-item]
-
-
-def headline(summary: ProfileSummary) -> str:
-    """CPU time per request, and the number of samples that divide it."""
+def headline(summary: model.ProfileSummary) -> str:
     profile = summary.profile
     rate = profile.workload.rate_rps or 0
     asked = "" if profile.is_reached else f"{profile.answered_rps:,.0f} of "
@@ -77,7 +67,7 @@ def headline(summary: ProfileSummary) -> str:
     return text + f", which add up to {micro_text(summary.sampled_ns)} ({off:+.1%})."
 
 
-def row_cells(row: ProfileRow, total_ns: float) -> Line:
+def row_cells(row: model.ProfileRow, total_ns: float) -> Line:
     """Time, interval, share, time with callees, name and place."""
     callees = "" if row.ns_with_callees is None else micro_cell(row.ns_with_callees)
     return (
@@ -90,7 +80,7 @@ def row_cells(row: ProfileRow, total_ns: float) -> Line:
     )
 
 
-def difference_cells(row: DifferenceRow) -> Line:
+def difference_cells(row: model.DifferenceRow) -> Line:
     """Difference, interval, part, both times, name and place."""
     return (
         f"{micro_cell(row.difference_ns, '+,.2f')}",
@@ -104,15 +94,14 @@ def difference_cells(row: DifferenceRow) -> Line:
 
 def _known(ns: float, ns_high: float, samples: int) -> str:
     """A time, or where it has too few samples for one, what it is less than."""
-    return micro_cell(ns) if samples >= SAMPLES_MIN else f"< {micro_cell(ns_high)}"
+    return micro_cell(ns) if samples >= model.SAMPLES_MIN else f"< {micro_cell(ns_high)}"
 
 
 def shortened(name: str) -> str:
-    """A name with its beginning cut off."""
     return name if len(name) <= NAME_WIDTH else "…" + name[1 - NAME_WIDTH :]
 
 
-def tree_cells(row: TreeRow, total_ns: float) -> Line:
+def tree_cells(row: model.TreeRow, total_ns: float) -> Line:
     """Time with callees, its share, own time, name below its caller and place."""
     return (
         micro_cell(row.ns_with_callees),
@@ -124,20 +113,19 @@ def tree_cells(row: TreeRow, total_ns: float) -> Line:
     )
 
 
-def _profile(summary: ProfileSummary, sort: str) -> Iterator[str]:
+def _profile(summary: model.ProfileSummary, sort: str) -> Iterator[str]:
     profile = summary.profile
     yield f"{profile.target} ({profile.version}): {headline(summary)}"
     for remark in summary.remarks:
         yield f"  {remark}"
     total = summary.total_ns
-    head = ("µs", "95 % interval", "share", "with callees")
     ordered = sorted(summary.functions, key=lambda row: -_sorted_by(row, sort))
-    least = 0 if sort == "total" else SAMPLES_MIN
+    least = 0 if sort == "total" else model.SAMPLES_MIN
     functions = [row for row in ordered if row.samples >= least]
     too_few = summary.too_few + sum(row.ns for row in ordered if row.samples < least)
     yield ""
     yield from _table(
-        (*head, "function", "library"),
+        (*HEAD, "function", "library"),
         [row_cells(row, total) for row in functions[:FUNCTIONS] if _sorted_by(row, sort)],
     )
     if too_few:
@@ -155,14 +143,14 @@ def _profile(summary: ProfileSummary, sort: str) -> Iterator[str]:
         if shown:
             yield ""
             place = {"thread": "process", "source line": "function"}.get(name, "library")
-            yield from _table((*head, name, place), shown)
+            yield from _table((*HEAD, name, place), shown)
 
 
-def _sorted_by(row: ProfileRow, sort: str) -> float:
+def _sorted_by(row: model.ProfileRow, sort: str) -> float:
     return row.ns if sort == "self" else row.ns_with_callees or 0.0
 
 
-def _difference(change: ProfileDifference) -> Iterator[str]:
+def _difference(change: model.ProfileDifference) -> Iterator[str]:
     first, second = change.first.profile.target, change.second.profile.target
     yield difference_sentence(change)
     head = ("µs", "95 % interval", "part", first, second)
@@ -176,19 +164,21 @@ def _difference(change: ProfileDifference) -> Iterator[str]:
         yield from _table((*head, name, place), [difference_cells(row) for row in rows[:count]])
 
 
-def verdict(summaries: Sequence[ProfileSummary], change: ProfileDifference | None) -> str:
+def verdict(
+    summaries: Sequence[model.ProfileSummary], change: model.ProfileDifference | None
+) -> str:
     """What was found, in a line: the difference, or where most of the time goes."""
     if change is not None:
         return difference_sentence(change)
     (one,) = summaries
     text = f"{one.profile.target}: {micro_text(one.total_ns)} of CPU time per request"
     top = max(one.functions, key=lambda row: row.ns, default=None)
-    if top is None or top.samples < SAMPLES_MIN or not one.total_ns:
+    if top is None or top.samples < model.SAMPLES_MIN or not one.total_ns:
         return f"{text}."
     return f"{text}, {top.ns / one.total_ns:.0%} of it in {top.name}."
 
 
-def difference_sentence(change: ProfileDifference) -> str:
+def difference_sentence(change: model.ProfileDifference) -> str:
     """The difference of CPU time per request, and the part that no function explains."""
     first, second = change.first.profile.target, change.second.profile.target
     more = "more" if change.difference_ns >= 0 else "less"
@@ -202,14 +192,10 @@ def difference_sentence(change: ProfileDifference) -> str:
 def _table(head: Line, rows: Sequence[Line]) -> Iterator[str]:
     """Figures to the right, names to the left; empty columns are left out."""
     used = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    cells = [[row[i] for i in used] for row in (head, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(used))]
-    texts = len([i for i in used if i >= len(head) - 2])
-    for row in cells:
-        figures = len(row) - texts
+    widths = {i: max(len(row[i]) for row in (head, *rows)) for i in used}
+    for row in (head, *rows):
         words = [
-            cell.rjust(width) if index < figures else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+            row[i].rjust(widths[i]) if i < len(head) - 2 else row[i].ljust(widths[i]) for i in used
         ]
         yield ("  " + "  ".join(words)).rstrip()
 
@@ -224,45 +210,65 @@ SCALE = 1000
 # varints and length-delimited fields).
 
 
-def collapsed(profile: Profile) -> str:
+def collapsed(profile: model.Profile) -> str:
     """Lines `program;thread;outer;inner WEIGHT`, in thousandths of nanoseconds per request."""
     return _lines(_weights(profile, interpreted=False))
 
 
-def collapsed_interpreted(profile: Profile) -> str:
+def collapsed_interpreted(profile: model.Profile) -> str:
     """The same of interpreted functions; empty where no interpreter was read."""
     return _lines(_weights(profile, interpreted=True)) if profile.samples.interpreted else ""
 
 
-def collapsed_difference(first: Profile, second: Profile) -> str:
+def collapsed_difference(first: model.Profile, second: model.Profile) -> str:
     """Lines `outer;inner FIRST SECOND`, as differential flame graphs take them."""
     both = bool(first.samples.interpreted and second.samples.interpreted)
-    left, right = (_functions_only(_weights(one, interpreted=both)) for one in (first, second))
+    merged = Counter[Stack](), Counter[Stack]()
+    for profile, weights in zip((first, second), merged, strict=True):
+        for stack, weight in _weights(profile, interpreted=both).items():
+            # Without program and thread, whose names differ between two targets.
+            weights[stack[2:] or stack] += weight
+    left, right = merged
     keys = sorted(set(left) | set(right))
     return "".join(f"{';'.join(key)} {left[key]} {right[key]}\n" for key in keys)
 
 
-def pprof(profile: Profile) -> bytes:
+def pprof(profile: model.Profile) -> bytes:
     """A compressed pprof profile: samples, and CPU time in nanoseconds, of the whole window."""
-    return gzip.compress(_Pprof(profile).encode(), mtime=0)
+    samples = profile.samples
+    # Tables that grow while samples are written.
+    strings, locations = {"": 0}, dict[int, int]()
+    functions: dict[tuple[str, str], int] = {}
 
+    def string(text: str) -> int:
+        return strings.setdefault(text, len(strings))
 
-Stack = tuple[str, ...]
+    period_ns = samples.period if samples.clock == "cpu-time" else 1
+    count = _message((1, string("samples")), (2, string("count")))
+    cpu = _message((1, string("cpu")), (2, string("nanoseconds")))
+    body: list[tuple[int, int | bytes]] = [(1, count), (1, cpu)]
+    for stack in samples.stacks:
+        ids = [locations.setdefault(index, len(locations) + 1) for index in stack.frames]
+        numbers = _varint(stack.count) + _varint(stack.count * period_ns)
+        body.append((2, _message((1, b"".join(map(_varint, ids))), (2, numbers))))
+    for index, number in locations.items():
+        frame = samples.frames[index]
+        key = _label(frame), frame.file or frame.library
+        line = _message((1, functions.setdefault(key, len(functions) + 1)), (2, frame.line))
+        body.append((4, _message((1, number), (4, line))))
+    for (name, file), number in functions.items():
+        names = ((2, string(name)), (3, string(name)), (4, string(file)))
+        body.append((5, _message((1, number), *names)))
+    body += [(6, text.encode()) for text in strings]
+    body += [(10, samples.duration_ns), (11, cpu), (12, period_ns)]
+    return gzip.compress(_message(*body), mtime=0)
 
 
 def _lines(weights: Counter[Stack]) -> str:
     return "".join(f"{';'.join(stack)} {weights[stack]}\n" for stack in sorted(weights))
 
 
-def _functions_only(weights: Counter[Stack]) -> Counter[Stack]:
-    """Without program and thread, whose names differ between two targets."""
-    merged: Counter[Stack] = Counter()
-    for stack, weight in weights.items():
-        merged[stack[2:] or stack] += weight
-    return merged
-
-
-def _weights(profile: Profile, *, interpreted: bool) -> Counter[Stack]:
+def _weights(profile: model.Profile, *, interpreted: bool) -> Counter[Stack]:
     samples = profile.samples
     weights: Counter[Stack] = Counter()
     each = profile.cpu_ns_per_request * SCALE / max(1, samples.samples)
@@ -274,92 +280,40 @@ def _weights(profile: Profile, *, interpreted: bool) -> Counter[Stack]:
     return weights
 
 
-def _label(frame: Frame) -> str:
+def _label(frame: model.Frame) -> str:
     """A function, marked as flame graphs colour it: `_[k]` for the kernel."""
-    if frame.library == KERNEL:
+    if frame.library == model.KERNEL:
         return f"{frame.name}_[k]"
     return frame.function or f"[{frame.library.strip('[]')}]"
 
 
-class _Pprof:
-    """`message Profile`; tables grow while samples are written."""
-
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        self._strings = {"": 0}
-        self._functions: dict[tuple[str, str], int] = {}
-        self._locations: dict[int, int] = {}
-
-    def encode(self) -> bytes:
-        samples = self._profile.samples
-        period_ns = samples.period if samples.clock == "cpu-time" else 1
-        values = [self._value_type("samples", "count"), self._value_type("cpu", "nanoseconds")]
-        body = b"".join(_message(1, value) for value in values)
-        for stack in samples.stacks:
-            ids = [self._location(index) for index in stack.frames]
-            packed = _message(1, b"".join(map(_varint, ids)))
-            numbers = _varint(stack.count) + _varint(stack.count * period_ns)
-            body += _message(2, packed + _message(2, numbers))
-        for index, number in self._locations.items():
-            frame = samples.frames[index]
-            line = _integer(1, self._function(frame)) + _integer(2, frame.line)
-            body += _message(4, _integer(1, number) + _message(4, line))
-        for (name, file), number in self._functions.items():
-            fields = _integer(1, number) + _integer(2, self._string(name))
-            fields += _integer(3, self._string(name)) + _integer(4, self._string(file))
-            body += _message(5, fields)
-        period = _message(11, self._value_type("cpu", "nanoseconds"))
-        rest = _integer(10, samples.duration_ns) + period + _integer(12, period_ns)
-        return body + b"".join(_message(6, text.encode()) for text in self._strings) + rest
-
-    def _string(self, text: str) -> int:
-        return self._strings.setdefault(text, len(self._strings))
-
-    def _value_type(self, kind: str, unit: str) -> bytes:
-        return _integer(1, self._string(kind)) + _integer(2, self._string(unit))
-
-    def _location(self, index: int) -> int:
-        return self._locations.setdefault(index, len(self._locations) + 1)
-
-    def _function(self, frame: Frame) -> int:
-        key = (_label(frame), frame.file or frame.library)
-        return self._functions.setdefault(key, len(self._functions) + 1)
+def _message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A message of protobuf: numbers are varints, and bytes have their length before them."""
+    parts = bytearray()
+    for number, value in fields:
+        if isinstance(value, int):
+            parts += _varint(number << 3) + _varint(value)
+        else:
+            parts += _varint(number << 3 | 2) + _varint(len(value)) + value
+    return bytes(parts)
 
 
 def _varint(value: int) -> bytes:
     """Seven bits a byte, the lowest first; the highest bit says that more follow."""
-    return bytes(_septets(value))
-
-
-def _septets(value: int) -> Iterator[int]:
+    septets = bytearray()
     while value > 0x7F:
-        yield value & 0x7F | 0x80
+        septets.append(value & 0x7F | 0x80)
         value >>= 7
-    yield value
-
-
-def _integer(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
+    return bytes((*septets, value))
 
 
 PAGE_FUNCTIONS = 40
 PAGE_OTHERS = 12
 
-HEAD = ("µs", "95 % interval", "share", "with callees")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlameGraph:
-    """A flame graph: its collapsed stacks, and their image.
-
-    Attributes:
-        name: The name of its files, without suffix.
-        lines: `outer;inner WEIGHT`, or two weights for a difference.
-    """
+    """Collapsed stacks, `outer;inner WEIGHT` or with two weights for a difference; their image."""
 
     name: str
     title: str
@@ -373,8 +327,8 @@ class FlameGraph:
 
 
 def profile_to_html(
-    summaries: Sequence[ProfileSummary],
-    change: ProfileDifference | None,
+    summaries: Sequence[model.ProfileSummary],
+    change: model.ProfileDifference | None,
     graphs: Sequence[FlameGraph],
 ) -> str:
     """The whole page; the same summaries always give the same bytes."""
@@ -389,7 +343,7 @@ def profile_to_html(
     )
 
 
-def _part(summary: ProfileSummary) -> dict[str, object]:
+def _part(summary: model.ProfileSummary) -> dict[str, object]:
     profile = summary.profile
     tables = [
         ("Functions", "function", "library", summary.functions[:PAGE_FUNCTIONS]),
@@ -399,38 +353,32 @@ def _part(summary: ProfileSummary) -> dict[str, object]:
         ("Source lines", "line", "function", summary.lines[:PAGE_OTHERS]),
         ("Native functions", "function", "library", summary.native[:PAGE_FUNCTIONS]),
     ]
+    total_ns = summary.total_ns
+    found = {
+        title: _headed((*HEAD, name, place), (row_cells(row, total_ns) for row in rows if row.ns))
+        for title, name, place, rows in tables
+    }
+    tree = _headed(TREE_HEAD, (tree_cells(row, total_ns) for row in summary.tree))
     return {
         "name": profile.target,
         "version": profile.version,
         "headline": headline(summary),
         "remarks": summary.remarks,
         "tables": [
-            (
-                title,
-                _headed(
-                    _named_first((*HEAD, name, place)),
-                    (_named_first(row_cells(row, summary.total_ns)) for row in rows if row.ns),
-                ),
-            )
-            for title, name, place, rows in tables
-            if any(row.ns for row in rows)
-        ]
-        + [("Callees under callers", _tree_table(summary))] * bool(summary.tree),
+            (title, table)
+            for title, table in (*found.items(), ("Callees under callers", tree))
+            if table.rows
+        ],
     }
 
 
 def _headed(header: Line, rows: Iterable[Line]) -> Table:
-    """A table without columns that have no header."""
-    whole = Table(header=tuple(header), rows=tuple(rows))
-    return whole.without({index for index, name in enumerate(header) if not name})
+    """A table with names first, and without columns that have no header."""
+    whole = Table(header=_named_first(header), rows=tuple(map(_named_first, rows)))
+    return whole.without({index for index, name in enumerate(whole.header) if not name})
 
 
-def _tree_table(summary: ProfileSummary) -> Table:
-    rows = (_named_first(tree_cells(row, summary.total_ns)) for row in summary.tree)
-    return Table(header=_named_first(TREE_HEAD), rows=tuple(rows))
-
-
-def _change(change: ProfileDifference) -> dict[str, object]:
+def _change(change: model.ProfileDifference) -> dict[str, object]:
     first, second = change.first.profile.target, change.second.profile.target
     head = ("µs", "95 % interval", "part", first, second)
     tables = (
@@ -441,13 +389,7 @@ def _change(change: ProfileDifference) -> dict[str, object]:
     return {
         "sentence": difference_sentence(change),
         "tables": [
-            (
-                title,
-                _headed(
-                    _named_first((*head, name, place)),
-                    (_named_first(difference_cells(row)) for row in rows),
-                ),
-            )
+            (title, _headed((*head, name, place), map(difference_cells, rows)))
             for title, name, place, rows in tables
         ],
     }

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from jissoku.model import Summary
+from jissoku.model.summary import Summary
 from jissoku.report.format import Table
 
 # What a point may look like, drawn around 0, 0; `crossed` is for strokes only.
@@ -62,12 +62,10 @@ def tag(name: str, *content: str, **attributes: str | float) -> Markup:
 
 
 def text(content: str, style: str, x: str = "", y: float | str = "") -> Markup:
-    """A label; its anchor and its colour are the class's."""
     return tag("text", content, class_=style, x=x, y=y)
 
 
 def titled(label: str, *content: str, style: str = "", shift: str = "") -> Markup:
-    """Marks that share a tooltip and a style."""
     return tag("g", tag("title", label), *content, class_=style, transform=shift)
 
 
@@ -231,11 +229,11 @@ def even_labels(found: Scale) -> Scale:
     """A linear axis whose labels, `NUMBER UNIT`, have the same number of decimals."""
     if found.is_log:
         return found
-    parts = [tick.label.partition(" ") for tick in found.ticks]
-    digits = max((len(number.partition(".")[2]) for number, _, _ in parts), default=0)
+    numbers = [tick.label.partition(" ")[0] for tick in found.ticks]
+    digits = max((len(number.partition(".")[2]) for number in numbers), default=0)
     labelled = (
-        replace(tick, label=f"{tick.value:.{digits}f} {unit}")
-        for tick, (_, _, unit) in zip(found.ticks, parts, strict=True)
+        replace(tick, label=f"{tick.value:.{digits}f} {tick.label.partition(' ')[2]}")
+        for tick in found.ticks
     )
     return replace(found, ticks=tuple(labelled))
 
@@ -254,10 +252,8 @@ def _is_minor(index: int, mark: float, marks: Sequence[float], *, log: bool) -> 
 
 def ticks(low: float, high: float, *, log: bool) -> list[float]:
     """Three to nine round numbers between two bounds, which must be positive on a log axis."""
-    return _log_ticks(low, high) if log else _linear_ticks(low, high)
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
+    if not log:
+        return _linear_ticks(low, high)
     found = _within_decades(low, high, STEPS)
     if len(found) > TICKS_MAX:
         return _within_decades(low, high, (1,))

@@ -1,31 +1,28 @@
 """A sweep's report: tables and charts, for a terminal, as JSON and as one HTML file."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import RenderableType
 from rich.text import Text
 
-from jissoku.model import (
+from jissoku.model.experiment import (
     Axis,
-    Estimate,
     IntervalEstimate,
     LevelResult,
-    Severity,
     SweepSummary,
     TargetSweep,
     UslModel,
 )
+from jissoku.model.summary import Estimate, Severity
 from jissoku.model.wording import plural
 from jissoku.report import format as fmt, method, page, plots, svg, terminal
 from jissoku.report.format import Table, sanitized
 from jissoku.report.plots import Axes, Heading, Line, Point
 from jissoku.report.svg import Chart, scale
 from jissoku.report.tables import percentile, percentile_estimate, short_bottleneck
-
-MILLION = 1e6
 
 # Columns of a terminal's tables that are aligned to the left.
 TEXT = "requests per second"
@@ -76,7 +73,7 @@ def _model_row(name: str, model: UslModel) -> tuple[str, ...]:
         name,
         _scaled(model.single_rps, unit="/s"),
         _scaled(model.contention, 100, " %"),
-        _scaled(model.coherency, MILLION),
+        _scaled(model.coherency, 1e6),
         fmt.NOTHING if model.peak is None else _scaled(model.peak),
         f"{100 * model.max_residual:.1f} %",
         str(len(model.levels)),
@@ -117,38 +114,29 @@ def remarks(found: TargetSweep) -> tuple[str, ...]:
 
 def sweep_figures(summary: SweepSummary) -> tuple[Chart, ...]:
     over = summary.sweep.axis
-    cost = (
-        f"CPU time of all of a target's processes per answer, at each level of {over}: mean over"
-        " blocks with 95 % interval. A cost belongs to its level."
-    )
     how = (
         "counted from the moment at which a request was due"
         if over is Axis.RATE
         else "in the closed loop, which waits with a slow server and so shows its best side"
     )
-    p99 = f"One answer in a hundred took longer than this, {how}."
-    found: list[tuple[Heading, Callable[[LevelResult], Estimate | None]]] = [
-        (Heading("costs", "CPU per request", cost), lambda result: result.cost_ns),
-        (Heading("latencies", "Latency, p99", p99), lambda it: percentile_estimate(it, "p99")),
-    ]
-    if over is not Axis.RATE:
-        heading = Heading("rates", "Rate", _rate_caption(summary))
-        found.insert(0, (heading, lambda result: result.rate_rps))
-    figures = (_figure(summary, heading, reading) for heading, reading in found)
-    return tuple(figure for figure in figures if figure is not None)
-
-
-def _rate_caption(summary: SweepSummary) -> str:
-    text = (
-        f"Requests per second in the closed loop at each number of {summary.sweep.axis}: mean over"
-        " blocks with 95 % interval."
-    )
+    dots = "Open dots say nothing about the server's capacity, and no model was fitted."
     if any(target.model is not None for target in summary.targets):
-        return (
-            f"{text} The line is the Universal Scalability Law, fitted to the filled dots; an open"
-            " dot says nothing about the server, and was left out."
+        dots = (
+            "The line is the Universal Scalability Law, fitted to the filled dots; an open dot says"
+            " nothing about the server, and was left out."
         )
-    return f"{text} Open dots say nothing about the server's capacity, and no model was fitted."
+    readings: dict[str, Callable[[LevelResult], Estimate | None]] = {
+        "rates": lambda result: result.rate_rps,
+        "costs": lambda result: result.cost_ns,
+        "latencies": lambda result: percentile_estimate(result, "p99"),
+    }
+    if over is Axis.RATE:
+        del readings["rates"]
+    figures = []
+    for name, reading in readings.items():
+        heading = plots.heading(f"swept-{name}", axis=over, how=how, dots=dots)
+        figures.append(_figure(summary, heading._replace(name=name), reading))
+    return tuple(figure for figure in figures if figure is not None)
 
 
 def _figure(
@@ -157,7 +145,9 @@ def _figure(
     """A line for each target that has values: of rates the fitted model, if there is one."""
     is_rate = heading.name == "rates"
     unit, mark = (fmt.rate, fmt.whole) if is_rate else (fmt.duration, fmt.duration_mark)
-    lines = []
+    lines: list[Line] = []
+    rows: list[tuple[str, ...]] = []
+    header: tuple[str, ...] = ()
     for index, target in enumerate(summary.targets):
         points = tuple(
             Point(
@@ -171,6 +161,11 @@ def _figure(
             for result in target.results
             if (found := reading(result)) is not None
         )
+        if not points:
+            continue
+        table = target_table(summary, target)
+        header = table.header
+        rows += [(target.arm.name, *row) for row in table.rows]
         path = tuple((p.x, p.y) for p in points)
         lines.append(
             Line(
@@ -180,7 +175,6 @@ def _figure(
                 points=points,
             )
         )
-    lines = [line for line in lines if line.points]
     if not lines:
         return None
     heights = [y for line in lines for _, y in line.path]
@@ -190,59 +184,41 @@ def _figure(
         y=scale([height for height in heights if height > 0], mark),
         title=str(summary.sweep.axis),
     )
-    drawn = {line.name for line in lines}
-    tables = [
-        (target.arm.name, target_table(summary, target))
-        for target in summary.targets
-        if target.arm.name in drawn
-    ]
-    rows = tuple((name, *row) for name, table in tables for row in table.rows)
-    numbers = Table(header=("target", *tables[0][1].header), rows=rows)
+    numbers = Table(header=("target", *header), rows=tuple(rows))
     return plots.line_chart(heading, lines, axes, numbers)
 
 
 def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
-    """The report without colours, the same at the same width on every machine."""
     return terminal.plain(sweep_renderable(summary), width=width)
 
 
 def sweep_renderable(summary: SweepSummary) -> RenderableType:
-    """The same for a rich console, which chooses width and colours."""
-    return SweepReport(sanitized(summary))
+    """For a rich console, which chooses width and colours."""
+    return terminal.Report(partial(_parts, sanitized(summary)))
 
 
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    summary: SweepSummary
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _parts(self.summary, options.max_width)
-
-
-def _parts(summary: SweepSummary, width: int) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+def _parts(summary: SweepSummary, width: int) -> Iterator[RenderableType]:
     for warning in summary.warnings:
         if warning.severity is not Severity.NOTE:
             title = f"{warning.severity}: {warning.title}"
-            parts.append(Text.assemble((title, terminal.STYLES[warning.severity])))
-            parts.append(terminal.indented(Text(warning.text)))
+            yield Text.assemble((title, terminal.STYLES[warning.severity]))
+            yield terminal.indented(Text(warning.text))
     for found in summary.targets:
-        parts.append(Text(f"{found.sentence}.", style="bold"))
+        yield Text(f"{found.sentence}.", style="bold")
         if found.results:
-            parts.append(_drawn(_level_table(summary, found, width), width))
-        parts += [terminal.indented(Text(text, style="dim")) for text in remarks(found)]
-        parts.append(Text(""))
+            yield _drawn(_level_table(summary, found, width), width)
+        yield from (terminal.indented(Text(text, style="dim")) for text in remarks(found))
+        yield Text("")
     for title, numbers in (
         ("Fitted scalability model", models(summary)),
         ("Forecasts", predictions(summary)),
     ):
         if numbers.rows:
-            parts += [Text(title, style="bold"), _drawn(numbers, width)]
-    parts.append(Text(f"{describe_sweep(summary)}.", style="dim"))
+            yield from (Text(title, style="bold"), _drawn(numbers, width))
+    yield Text(f"{describe_sweep(summary)}.", style="dim")
     for warning in summary.warnings:
         if warning.severity is Severity.NOTE:
-            parts.append(Text(f"{warning.severity}: {warning.title}. {warning.text}", style="dim"))
-    return parts
+            yield Text(f"{warning.severity}: {warning.title}. {warning.text}", style="dim")
 
 
 def _level_table(summary: SweepSummary, found: TargetSweep, width: int) -> Table:
@@ -264,7 +240,6 @@ def _short(found: Estimate | None, show: Callable[[float], str]) -> str:
 
 
 def _turned(numbers: Table) -> Table:
-    """Its columns as rows."""
     first, *others = zip(numbers.header, *numbers.rows, strict=True)
     return Table(header=first, rows=tuple(others))
 

@@ -4,23 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jissoku.model import (
-    ArmSummary,
-    Bottleneck,
-    Comparison,
-    CrossCheckName,
-    Estimate,
-    LevelResult,
-    Load,
-    LoadPoint,
-    MeasurementStatus,
-    Metric,
-    Percentile,
-    Summary,
-    Verdict,
-)
+from jissoku.model import Load, summary as model
+from jissoku.model.experiment import LevelResult
 from jissoku.model.history import MachineDay
-from jissoku.model.wording import join_names, verdict_text
+from jissoku.model.wording import capitalised, join_names, verdict_text
 from jissoku.report import format as fmt
 from jissoku.report.format import Table
 
@@ -38,11 +25,11 @@ class LoadTable:
     remarks: tuple[str, ...]
 
 
-def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
+def at_loads(summary: model.Summary) -> tuple[LoadTable, ...]:
     return tuple(
         LoadTable(
             load=load,
-            title=load.text[:1].upper() + load.text[1:],
+            title=capitalised(load.text),
             is_main=load == summary.main_load,
             table=_at_load(summary, load),
             remarks=tuple(_not_measured(summary, load)),
@@ -51,21 +38,42 @@ def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
     )
 
 
-def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, LoadPoint]]:
+def measured_at(
+    summary: model.Summary, load: Load | None
+) -> list[tuple[model.ArmSummary, model.LoadPoint]]:
     """Arms with their results at a load: cheapest first, those without a cost last."""
     found = [(s, point) for s in summary.arm_summaries if (point := s.at(load)) is not None]
     return sorted(found, key=lambda one: one[1].cost_ns.value if one[1].cost_ns else float("inf"))
 
 
 def against_baseline(
-    summary: Summary, name: str, metric: Metric, load: Load | None
-) -> Comparison | None:
+    summary: model.Summary, name: str, metric: model.Metric, load: Load | None
+) -> model.Comparison | None:
     """The comparison of an arm with the baseline; `load` is None for capacities."""
     wanted = name, summary.run.baseline
     return next((one for one in summary.by(metric, load) if (one.arm, one.against) == wanted), None)
 
 
-def multiple_of_baseline(summary: Summary, point: LoadPoint) -> str:
+def cost_beside_ratio(
+    summary: model.Summary, known: model.ArmSummary, load: Load | None
+) -> float | None:
+    """Nanoseconds of CPU time per request that agree with the ratio that is shown beside them.
+
+    A ratio rests on the blocks and calm slices of both arms, a mean on all of one arm: where these
+    differ, the time of the baseline times the ratio is shown. None if the arm has no figure.
+    """
+    point = known.at(load)
+    if point is None or point.cost_ns is None:
+        return None
+    compared = against_baseline(summary, known.arm.name, model.Metric.COST, load)
+    arms = {one.arm.name: one.at(load) for one in summary.arm_summaries}
+    base = arms.get(summary.run.baseline)
+    if compared is None or compared.ratio is None or base is None or base.cost_ns is None:
+        return point.cost_ns.value
+    return base.cost_ns.value * compared.ratio.value
+
+
+def multiple_of_baseline(summary: model.Summary, point: model.LoadPoint) -> str:
     """The cost of an arm without a comparison, as a multiple of the baseline; empty if unknown."""
     names = {one.arm.name: one.at(point.load) for one in summary.arm_summaries}
     base = names.get(summary.run.baseline)
@@ -74,7 +82,7 @@ def multiple_of_baseline(summary: Summary, point: LoadPoint) -> str:
     return f"{point.cost_ns.value / base.cost_ns.value:.2f}"
 
 
-def _at_load(summary: Summary, load: Load) -> Table:
+def _at_load(summary: model.Summary, load: Load) -> Table:
     """Without empty columns, and without the source if all points have the same."""
     known = measured_at(summary, load)
     columns = {
@@ -94,7 +102,7 @@ def _at_load(summary: Summary, load: Load) -> Table:
     return Table(header=tuple(columns), rows=tuple(zip(*columns.values(), strict=True)))
 
 
-def _not_measured(summary: Summary, load: Load) -> Iterator[str]:
+def _not_measured(summary: model.Summary, load: Load) -> Iterator[str]:
     """Targets missing from the table of a load, with reasons; failed ones are listed elsewhere."""
     slow = [s.arm.name for s in summary.arm_summaries if load in s.unreached]
     if slow:
@@ -103,27 +111,25 @@ def _not_measured(summary: Summary, load: Load) -> Iterator[str]:
     lost = [
         s.arm.name
         for s in summary.arm_summaries
-        if s.arm.name not in slow and s.at(load) is None and s.status is MeasurementStatus.MEASURED
+        if s.arm.name not in slow
+        and s.at(load) is None
+        and s.status is model.MeasurementStatus.MEASURED
     ]
     if lost:
-        yield f"{_why_lost(summary, load)}: {join_names(lost)}."
+        why = "No figure, too few trials at this load are valid"
+        is_limited = getattr(summary.run.request, "time_limit", None) is not None
+        if is_limited and not any(known.at(load) for known in summary.arm_summaries):
+            why = "Not measured, the time was over"
+        yield f"{why}: {join_names(lost)}."
 
 
-def _why_lost(summary: Summary, load: Load) -> str:
-    """Why arms have no figure at a load: there was no time for it, or no trial of it counts."""
-    is_limited = getattr(summary.run.request, "time_limit", None) is not None
-    if is_limited and not any(known.at(load) for known in summary.arm_summaries):
-        return "Not measured, the time was over"
-    return "No figure, too few trials at this load are valid"
-
-
-def _relative_cost_text(known: ArmSummary, point: LoadPoint, unit: str) -> str:
+def _relative_cost_text(known: model.ArmSummary, point: model.LoadPoint, unit: str) -> str:
     if point.relative_cost is None:
         return fmt.NOTHING
     return "1" if known.arm.name == unit else point.relative_cost.text
 
 
-def percentile(point: LoadPoint | LevelResult, label: str) -> str:
+def percentile(point: model.LoadPoint | LevelResult, label: str) -> str:
     """One latency percentile; a dash if too few answers lie above it."""
     for found in point.percentiles:
         if found.label == label:
@@ -131,7 +137,7 @@ def percentile(point: LoadPoint | LevelResult, label: str) -> str:
     return fmt.NOTHING
 
 
-def percentile_estimate(point: LoadPoint | LevelResult, label: str) -> Estimate | None:
+def percentile_estimate(point: model.LoadPoint | LevelResult, label: str) -> model.Estimate | None:
     return next((one.estimate_ns for one in point.percentiles if one.label == label), None)
 
 
@@ -141,7 +147,7 @@ def share(fraction: float | None) -> str:
     return "0 %" if fraction < 0.0005 else f"{100 * fraction:.1f} %"
 
 
-def facts(summary: Summary) -> Table:
+def facts(summary: model.Summary) -> Table:
     """Values that do not depend on a load."""
     capacity = f"capacity ({summary.run.objective})" if summary.run.objective else "capacity"
     header = ("target", "closed-loop rate", "bound", capacity, "memory", "version")
@@ -150,9 +156,9 @@ def facts(summary: Summary) -> Table:
     return found if searched else found.without({3})
 
 
-def _facts_row(known: ArmSummary) -> tuple[str, ...]:
+def _facts_row(known: model.ArmSummary) -> tuple[str, ...]:
     version = known.arm.version or fmt.NOTHING
-    if known.status is not MeasurementStatus.MEASURED:
+    if known.status is not model.MeasurementStatus.MEASURED:
         return (known.arm.name, str(known.status), *[fmt.NOTHING] * 3, version)
     return (
         known.arm.name,
@@ -164,12 +170,12 @@ def _facts_row(known: ArmSummary) -> tuple[str, ...]:
     )
 
 
-def short_bottleneck(bottleneck: Bottleneck) -> str:
+def short_bottleneck(bottleneck: model.Bottleneck) -> str:
     """The bottleneck of a closed-loop rate, in one word."""
     return str(bottleneck).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
 
 
-def costs(summary: Summary, load: Load | None = None) -> Table:
+def costs(summary: model.Summary, load: Load | None = None) -> Table:
     """CPU per request at one load or at every one, absolute and as multiples."""
     unit = fmt.unit_name(summary) or "the unit"
     header = (
@@ -193,7 +199,7 @@ def costs(summary: Summary, load: Load | None = None) -> Table:
     return Table(header=header, rows=tuple(rows))
 
 
-def blocks(summary: Summary) -> Table:
+def blocks(summary: model.Summary) -> Table:
     """Every block's multiple at the main load, one column per arm."""
     drawn = {
         s.arm.name: {one.block: fmt.significant(one.value, 4) for one in p.relative_costs}
@@ -207,43 +213,14 @@ def blocks(summary: Summary) -> Table:
     return Table(header=("block", *drawn), rows=rows)
 
 
-def splits(summary: Summary) -> Table:
-    rows = tuple(
-        (known.arm.name, fmt.percent(known.user_fraction), fmt.percent(1 - known.user_fraction))
-        for known in summary.arm_summaries
-        if known.user_fraction is not None
-    )
-    return Table(header=("target", "user", "system"), rows=rows)
-
-
-def rates(summary: Summary) -> Table:
-    rows = tuple(
-        (s.arm.name, fmt.interval(s.rate_rps, fmt.rate), str(s.bottleneck), str(s.rate_rps.blocks))
-        for s in summary.arm_summaries
-        if s.rate_rps
-    )
-    return Table(header=("target", "requests per second", "bound by", "trials"), rows=rows)
-
-
-def capacities(summary: Summary) -> Table:
-    rows = tuple(
-        (s.arm.name, fmt.interval(s.capacity_rps, fmt.rate), str(s.capacity_rps.blocks))
-        for s in summary.arm_summaries
-        if s.capacity_rps
-    )
-    return Table(
-        header=("target", f"highest rate with {summary.run.objective}", "trials"), rows=rows
-    )
-
-
-def latencies(summary: Summary, load: Load | None = None) -> Table:
+def latencies(summary: model.Summary, load: Load | None = None) -> Table:
     """Percentiles at one load or at every one, from the time at which a request was due."""
     rows = tuple(
         (
             known.arm.name,
             fmt.offered(p.load),
             *(_percentile_range(p, one) for one in PERCENTILES),
-            _requests(p.percentiles),
+            fmt.whole(most) if (most := max(q.requests for q in p.percentiles)) else fmt.NOTHING,
         )
         for known in summary.arm_summaries
         for p in known.points
@@ -252,24 +229,10 @@ def latencies(summary: Summary, load: Load | None = None) -> Table:
     return Table(header=("target", "load", *PERCENTILES, "requests"), rows=rows)
 
 
-def _requests(percentiles: Sequence[Percentile]) -> str:
-    most = max((one.requests for one in percentiles), default=0)
-    return f"{most:,}" if most else fmt.NOTHING
-
-
-def _percentile_range(point: LoadPoint, label: str) -> str:
+def _percentile_range(point: model.LoadPoint, label: str) -> str:
     if found := percentile_estimate(point, label):
         return fmt.interval(found, fmt.duration)
     return percentile(point, label)
-
-
-def memory(summary: Summary) -> Table:
-    rows = tuple(
-        (s.arm.name, fmt.size(s.rss_bytes))
-        for s in summary.arm_summaries
-        if s.rss_bytes is not None
-    )
-    return Table(header=("target", "resident memory"), rows=rows)
 
 
 DAY_HEADER = ("day (UTC)", "runs", "trials", "rejected", "noise floor", "by check")
@@ -291,36 +254,35 @@ def _day_row(one: MachineDay) -> tuple[str, ...]:
 
 
 METRIC_NAMES = {
-    Metric.COST: "CPU per request",
-    Metric.P50: "p50 latency",
-    Metric.P99: "p99 latency",
-    Metric.CAPACITY: "Capacity",
-    Metric.TIME: "Time per answer",
+    model.Metric.COST: "CPU per request",
+    model.Metric.P50: "p50 latency",
+    model.Metric.P99: "p99 latency",
+    model.Metric.CAPACITY: "Capacity",
+    model.Metric.TIME: "Time per answer",
 }
-AT_LOADS = (Metric.COST, Metric.P50, Metric.P99)
-OVERALL = (Metric.CAPACITY, Metric.TIME)
+AT_LOADS = (model.Metric.COST, model.Metric.P50, model.Metric.P99)
+OVERALL = (model.Metric.CAPACITY, model.Metric.TIME)
 
 TONES = {
-    Verdict.EQUAL: "same",
-    Verdict.INCONCLUSIVE: "open",
-    Verdict.DISPUTED: "open",
-    Verdict.UNREACHED: "broken",
-    Verdict.INVALID: "broken",
-    Verdict.FAILED: "broken",
+    model.Verdict.EQUAL: "same",
+    model.Verdict.INCONCLUSIVE: "open",
+    model.Verdict.DISPUTED: "open",
+    model.Verdict.UNREACHED: "broken",
+    model.Verdict.INVALID: "broken",
+    model.Verdict.FAILED: "broken",
 }
 WARNING = "\N{WARNING SIGN}"
 
-Key = TypeVar("Key", Load, Metric)
+Key = TypeVar("Key", Load, model.Metric)
 
 
-def tone(metric: Metric, answer: Verdict) -> str:
-    """Better, worse, same, open or broken: the class for the style sheet's colours."""
+def tone(metric: model.Metric, answer: model.Verdict) -> str:
     if not answer.is_difference:
         return TONES[answer]
     return "better" if answer.is_lower is metric.less_is_better else "worse"
 
 
-def disagreements(comparison: Comparison) -> tuple[str, ...]:
+def disagreements(comparison: model.Comparison) -> tuple[str, ...]:
     """One sentence per check that contradicts the ratio, with both values."""
     return tuple(
         f"{WARNING} {comparison.source} {fmt.ratio(comparison.ratio)},"
@@ -330,8 +292,7 @@ def disagreements(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def _cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
-    """The ratio of a check, marked if it disagrees; a dash without the check."""
+def _cross_check_text(comparison: model.Comparison, name: model.CrossCheckName) -> str:
     for found in comparison.cross_checks:
         if found.name is name:
             return f"{'' if found.agrees else f'{WARNING} '}{fmt.ratio(found.ratio)}"
@@ -340,7 +301,7 @@ def _cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One comparison: the row's arm relative to another, and the complete result as a sentence.
+    """One comparison: the row's arm relative to another.
 
     The tone is for the style sheet: better, worse, same, open, broken or none.
     """
@@ -366,18 +327,18 @@ class Grid:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def against(summary: Summary, metric: Metric) -> tuple[Comparison, ...]:
+def against(summary: model.Summary, metric: model.Metric) -> tuple[model.Comparison, ...]:
     """Comparisons with the baseline by one metric, lightest load first."""
     return tuple(c for c in summary.by(metric) if c.against == summary.run.baseline)
 
 
-def pairs(comparisons: Sequence[Comparison]) -> Table:
+def pairs(comparisons: Sequence[model.Comparison]) -> Table:
     """One row per pair and load: ratio, verdict, p-value, and the ratio of each check.
 
     What is the same in all rows, and said of the whole run, has no column.
     """
     made = {check.name for c in comparisons for check in c.cross_checks}
-    checked = [name for name in CrossCheckName if name in made]
+    checked = [name for name in model.CrossCheckName if name in made]
     header = (
         "target", "against", "load", "ratio", "verdict", "proven", "measured", "blocks",
         "p (Holm)", "p (sign flip)", "Hodges-Lehmann", *(f"check: {name}" for name in checked),
@@ -392,7 +353,7 @@ def pairs(comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...]:
+def _row(found: model.Comparison, checked: Sequence[model.CrossCheckName]) -> tuple[str, ...]:
     doubt = f" {WARNING}" if disagreements(found) else ""
     return (
         found.arm,
@@ -416,8 +377,7 @@ def _p(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def controls(summary: Summary) -> Table:
-    """The A/A control: two copies of the baseline, at each load."""
+def controls(summary: model.Summary) -> Table:
     rows = tuple(
         (
             fmt.offered(found.load),
@@ -430,7 +390,7 @@ def controls(summary: Summary) -> Table:
     return Table(header=("load", "metric", "ratio", "verdict"), rows=rows)
 
 
-def grids(summary: Summary) -> tuple[Grid, ...]:
+def grids(summary: model.Summary) -> tuple[Grid, ...]:
     """Verdicts relative to the baseline: a grid per metric over the loads, and one of the others.
 
     With one load there is one grid of all metrics.
@@ -443,7 +403,7 @@ def grids(summary: Summary) -> tuple[Grid, ...]:
     return tuple(grid for grid in found if grid.rows)
 
 
-def _of_metrics(summary: Summary, metrics: Sequence[Metric]) -> Grid:
+def _of_metrics(summary: model.Summary, metrics: Sequence[model.Metric]) -> Grid:
     known = [metric for metric in metrics if against(summary, metric)]
     cells = {(c.arm, m): cell(c) for m in known for c in against(summary, m)}
     rows = _rows(summary, cells, known)
@@ -453,7 +413,7 @@ def _of_metrics(summary: Summary, metrics: Sequence[Metric]) -> Grid:
     return Grid(title="", header=header, rows=rows)
 
 
-def _over_loads(summary: Summary, metric: Metric) -> Grid:
+def _over_loads(summary: model.Summary, metric: model.Metric) -> Grid:
     known = against(summary, metric)
     loads = list(dict.fromkeys(c.load for c in known))
     rows = _rows(summary, {(c.arm, c.load): cell(c) for c in known}, loads)
@@ -461,17 +421,15 @@ def _over_loads(summary: Summary, metric: Metric) -> Grid:
 
 
 def _rows(
-    summary: Summary, cells: Mapping[tuple[str, Key], Cell], columns: Sequence[Key]
+    summary: model.Summary, cells: Mapping[tuple[str, Key], Cell], columns: Sequence[Key]
 ) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
     """Arms without a value of this metric have no row."""
     names = [known.arm.name for known in summary.arm_summaries]
-    rows = [tuple(cells.get((name, column), Cell()) for column in columns) for name in names]
-    return tuple(
-        (name, row) for name, row in zip(names, rows, strict=True) if any(c.verdict for c in row)
-    )
+    rows = {name: tuple(cells.get((name, one), Cell()) for one in columns) for name in names}
+    return tuple((name, row) for name, row in rows.items() if any(c.verdict for c in row))
 
 
-def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
+def cell(comparison: model.Comparison, *, mirrored: bool = False) -> Cell:
     ratio, answer = comparison.ratio, comparison.verdict
     if mirrored:
         ratio, answer = ratio and ratio.inverse, answer.inverted
@@ -486,13 +444,13 @@ def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
     )
 
 
-def matrix_names(summary: Summary) -> tuple[str, ...]:
+def matrix_names(summary: model.Summary) -> tuple[str, ...]:
     """Rows and columns: ranked arms with a ratio, cheapest first."""
     known = {name for c in _main_comparisons(summary) if c.ratio for name in (c.arm, c.against)}
     return tuple(s.arm.name for s in summary.arm_summaries if s.arm.name in known)
 
 
-def pair_matrix(summary: Summary) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+def pair_matrix(summary: model.Summary) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
     """Every pair by CPU per request at the main load: (name, one cell per column).
 
     Below and above the diagonal are the two views of a pair.
@@ -506,5 +464,5 @@ def pair_matrix(summary: Summary) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
     )
 
 
-def _main_comparisons(summary: Summary) -> tuple[Comparison, ...]:
-    return () if summary.main_load is None else summary.by(Metric.COST, summary.main_load)
+def _main_comparisons(summary: model.Summary) -> tuple[model.Comparison, ...]:
+    return () if summary.main_load is None else summary.by(model.Metric.COST, summary.main_load)

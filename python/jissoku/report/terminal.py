@@ -1,8 +1,9 @@
 """Reports for a terminal: the whole one and the short one."""
 
 import io
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -10,27 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import (
-    ArmSummary,
-    Comparison,
-    Estimate,
-    Load,
-    LoadPoint,
-    Metric,
-    Severity,
-    Summary,
-    SweepSummary,
-    Verdict,
-)
-from jissoku.model.wording import (
-    SECOND_NS,
-    distance_text,
-    join_names,
-    more_text,
-    outlook,
-    plural,
-    verdict_text,
-)
+from jissoku.model import Load, SweepSummary, summary as model, wording
 from jissoku.report import format as fmt, method, tables
 from jissoku.report.format import Table, sanitized
 
@@ -41,14 +22,14 @@ WIDTH_MAX = 1000
 VAGUE = "?"
 
 
-def brief_rate(found: Estimate) -> str:
+def brief_rate(found: model.Estimate) -> str:
     """As in `90k±8%`, so that names of targets stay on one line in 80 columns."""
     if found.is_vague:
         return VAGUE
     return f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
 
 
-def with_width(ratio: Estimate) -> str:
+def with_width(ratio: model.Estimate) -> str:
     """The value, with the half-width of its interval in per cent: `1.31±4%`."""
     if ratio.is_vague:
         return ratio.vague_ratio(VAGUE, ">", "<")
@@ -56,13 +37,17 @@ def with_width(ratio: Estimate) -> str:
     return f"{ratio.value:.{digits}f}{width(ratio)}"
 
 
-def width(found: Estimate) -> str:
+def width(found: model.Estimate) -> str:
     """The half-width of an interval in per cent of its value; empty where nothing is known."""
     part = 100 * (found.high - found.low) / 2 / found.value
     return f"\N{PLUS-MINUS SIGN}{part:.0f}%" if part < WIDTH_MAX else ""
 
 
-STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+STYLES = {
+    model.Severity.PROBLEM: "bold red",
+    model.Severity.WARNING: "yellow",
+    model.Severity.NOTE: "dim",
+}
 DETAIL_LINES_MAX = 8
 BRIEF_LINES_MAX = 3
 
@@ -82,13 +67,12 @@ LEFT = {"target", "bound", "version", "measured"}
 FOLDED = {"target", "version"}
 
 
-def to_text(summary: Summary, *, width: int = 100) -> str:
-    """The report without colours, the same at the same width on every machine."""
+def to_text(summary: model.Summary, *, width: int = 100) -> str:
     return plain(renderable(summary), width=width)
 
 
 def plain(report: RenderableType, *, width: int) -> str:
-    """The output of a console without colours, the same on every machine."""
+    """The output of a console without colours, the same at this width on every machine."""
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -104,33 +88,41 @@ def plain(report: RenderableType, *, width: int) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def renderable(summary: Summary) -> RenderableType:
-    """The same for a rich console, which chooses width and colours."""
-    return Report(sanitized(summary))
+def renderable(summary: model.Summary) -> RenderableType:
+    """For a rich console, which chooses width and colours."""
+    return Report(partial(_parts, sanitized(summary)))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    summary: Summary
+    """A report whose parts depend on the width in characters."""
+
+    parts: Callable[[int], Iterable[RenderableType]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        summary = self.summary
-        yield Text(summary.headline, style="bold")
-        for sentence in summary.advice:
-            yield Text(sentence)
-        yield Text("")
-        yield from _warnings(summary, Severity.PROBLEM, Severity.WARNING)
-        yield from _loads(summary, options.max_width)
-        yield Text("Every target", style="bold")
-        yield _drawn(tables.facts(summary), options.max_width, FACTS_FIRST)
-        yield from _verdicts(summary)
-        yield from _controls(summary)
-        yield Text(f"{method.describe_load(summary.run)}; {method.trials(summary)}.", style="dim")
-        yield Text("")
-        yield from _warnings(summary, Severity.NOTE)
+        yield from self.parts(options.max_width)
 
 
-def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
+def _parts(summary: model.Summary, width: int) -> Iterator[RenderableType]:
+    yield Text(summary.headline, style="bold")
+    for sentence in summary.advice:
+        yield Text(sentence)
+    yield Text("")
+    yield from _warnings(summary, model.Severity.PROBLEM, model.Severity.WARNING)
+    yield from _loads(summary, width)
+    yield Text("Every target", style="bold")
+    yield _drawn(tables.facts(summary), width, FACTS_FIRST)
+    yield from _verdicts(summary)
+    if control := summary.aa_control:
+        text = ", ".join(f"{fmt.ratio(c.ratio)} at {fmt.offered(c.load)}" for c in control)
+        yield Text(f"A/A control, {summary.run.baseline} against itself: {text}.")
+        yield Text("")
+    yield Text(f"{method.describe_load(summary.run)}; {method.trials(summary)}.", style="dim")
+    yield Text("")
+    yield from _warnings(summary, model.Severity.NOTE)
+
+
+def _warnings(summary: model.Summary, *weights: model.Severity) -> list[RenderableType]:
     found: list[RenderableType] = []
     for warning in summary.warnings:
         if warning.severity not in weights:
@@ -140,7 +132,7 @@ def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
         found += [indented(Text(text)) for text in (warning.text, warning.remedy) if text]
         if warning.detail:
             found.append(_output(warning.detail, DETAIL_LINES_MAX))
-    if Severity.WARNING in weights:
+    if model.Severity.WARNING in weights:
         found += _next_commands(summary)
     return [*found, Text("")] if found else []
 
@@ -150,7 +142,7 @@ def _output(detail: str, lines_max: int) -> RenderableType:
     return indented(Text("\n".join(f"| {line}" for line in lines), style="dim"))
 
 
-def _next_commands(summary: Summary) -> list[RenderableType]:
+def _next_commands(summary: model.Summary) -> list[RenderableType]:
     commands = dict.fromkeys(one.next_command for one in summary.warnings if one.next_command)
     return [Text(f"next: {command}", no_wrap=True, overflow="ignore") for command in commands]
 
@@ -159,14 +151,14 @@ def indented(text: Text) -> RenderableType:
     return Padding(text, (0, 0, 0, 2))
 
 
-def shown_loads(summary: Summary) -> tuple[Load, ...]:
+def shown_loads(summary: model.Summary) -> tuple[Load, ...]:
     if len(summary.loads) <= LOADS_MAX:
         return summary.loads
     kept = {summary.loads[0], summary.main_load, summary.loads[-1]}
     return tuple(load for load in summary.loads if load in kept)
 
 
-def _loads(summary: Summary, width: int) -> list[RenderableType]:
+def _loads(summary: model.Summary, width: int) -> list[RenderableType]:
     found: list[RenderableType] = []
     shown = shown_loads(summary)
     for known in tables.at_loads(summary):
@@ -179,7 +171,7 @@ def _loads(summary: Summary, width: int) -> list[RenderableType]:
         found.append(Text(""))
     others = [fmt.offered(load) for load in summary.loads if load not in shown]
     if others:
-        text = f"Measured at {join_names(others)}, too: see the HTML report."
+        text = f"Measured at {wording.join_names(others)}, too: see the HTML report."
         found += [Text(text, style="dim"), Text("")]
     return found
 
@@ -206,13 +198,13 @@ def drawn_table(numbers: Table, *, left: Container[str], folded: Container[str])
     return drawn
 
 
-def _verdicts(summary: Summary) -> list[RenderableType]:
+def _verdicts(summary: model.Summary) -> list[RenderableType]:
     """Relative to the baseline: cost at the loads shown, latency at the main one, capacity."""
     found: list[RenderableType] = []
     shown = {
-        Metric.COST: shown_loads(summary),
-        Metric.P50: (summary.main_load,),
-        Metric.P99: (summary.main_load,),
+        model.Metric.COST: shown_loads(summary),
+        model.Metric.P50: (summary.main_load,),
+        model.Metric.P99: (summary.main_load,),
     }
     for metric, title in tables.METRIC_NAMES.items():
         text = [
@@ -226,7 +218,7 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
     return found
 
 
-def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
+def _verdict_rows(text: Sequence[model.Comparison]) -> RenderableType:
     """One line per pair that has a ratio; the sentences are in the other reports."""
     drawn = RichTable.grid(padding=(0, 2, 0, 0), pad_edge=True)
     longest = max(len(found.arm) for found in text) + len(INDENT)
@@ -238,17 +230,17 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
         if found.ratio is not None:
             load = "" if found.metric in tables.OVERALL else fmt.offered(found.load)
             cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
-            said = Text(verdict_text(found.metric, found.verdict), style=_colour(found))
+            said = Text(wording.verdict_text(found.metric, found.verdict), style=_colour(found))
             drawn.add_row(*map(Text, cells), said, Text(_certainty(found)))
     return drawn
 
 
-def _certainty(found: Comparison) -> str:
-    text = "proven" if found.is_decided else outlook(found)
+def _certainty(found: model.Comparison) -> str:
+    text = "proven" if found.is_decided else wording.outlook(found)
     return f"{text} {tables.WARNING}".lstrip() if tables.disagreements(found) else text
 
 
-def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
+def _remarks(comparisons: Sequence[model.Comparison]) -> list[RenderableType]:
     """The reason of a missing ratio; else remarks and checks that disagree."""
     found: list[RenderableType] = []
     shared: dict[tuple[str, str], list[str]] = {}
@@ -263,27 +255,18 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
             shared.setdefault((at, remark), []).append(one.arm)
     for (at, remark), arms in shared.items():
         style = "yellow" if remark.startswith(tables.WARNING) else "dim"
-        found.append(indented(Text(f"{join_names(arms)}{at}: {remark}", style=style)))
+        found.append(indented(Text(f"{wording.join_names(arms)}{at}: {remark}", style=style)))
     return found
 
 
-def _colour(comparison: Comparison) -> str:
-    if comparison.verdict is Verdict.DISPUTED:
+def _colour(comparison: model.Comparison) -> str:
+    if comparison.verdict is model.Verdict.DISPUTED:
         return "yellow"
     tone = tables.tone(comparison.metric, comparison.verdict)
     return {"better": "green", "worse": "magenta", "broken": "bold red"}.get(tone, "")
 
 
-def _controls(summary: Summary) -> list[RenderableType]:
-    """The difference of two copies of the baseline: the noise of this run."""
-    if not summary.aa_control:
-        return []
-    text = ", ".join(f"{fmt.ratio(c.ratio)} at {fmt.offered(c.load)}" for c in summary.aa_control)
-    return [Text(f"A/A control, {summary.run.baseline} against itself: {text}."), Text("")]
-
-
-def without_figure(comparison: Comparison) -> str:
-    """The verdict of a pair that has no ratio and that nothing would decide."""
+def without_figure(comparison: model.Comparison) -> str:
     return "" if comparison.ratio or comparison.blocks_needed else f"({comparison.verdict})"
 
 
@@ -293,21 +276,21 @@ WARNINGS_MAX = 5
 
 # What is written of undecided pairs, each under its title.
 UNDECIDED = (
-    ("Undecided, with what would decide:", more_text),
-    ("Not decided, for the run is too short for so small a difference:", distance_text),
+    ("Undecided, with what would decide:", wording.more_text),
+    ("Not decided, for the run is too short for so small a difference:", wording.distance_text),
     ("Without a figure:", without_figure),
 )
 
 
-def verdict(summary: Summary | SweepSummary) -> RenderableType:
+def verdict(summary: model.Summary | SweepSummary) -> RenderableType:
     """What a command says last, where it is seen without scrolling."""
     summary = sanitized(summary)
-    if isinstance(summary, Summary):
+    if isinstance(summary, model.Summary):
         return Text(summary.headline, style="bold")
     return Text("\n".join(f"{one.sentence}." for one in summary.targets), style="bold")
 
 
-def brief(summary: Summary) -> RenderableType:
+def brief(summary: model.Summary) -> RenderableType:
     """One screen, with the answer at its end, where a terminal shows it."""
     summary = sanitized(summary)
     figures: list[RenderableType] = []
@@ -322,7 +305,7 @@ def brief(summary: Summary) -> RenderableType:
     )
 
 
-def _brief_table(summary: Summary) -> RenderableType:
+def _brief_table(summary: model.Summary) -> RenderableType:
     main = summary.main_load
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column("target", overflow="fold")
@@ -335,8 +318,8 @@ def _brief_table(summary: Summary) -> RenderableType:
     for known in summary.arm_summaries:
         point = known.at(main)
         cells = [known.arm.name, *(_brief_cost(summary, known, load) for load in loads)]
-        cost = point.cost_ns if point else None
-        cells.append(_brief_time(cost.value) if cost else fmt.NOTHING)
+        cost_ns = tables.cost_beside_ratio(summary, known, main)
+        cells.append(fmt.NOTHING if cost_ns is None else _brief_time(cost_ns))
         if has_p99:
             cells.append(brief_p99(point))
         if has_capacity:
@@ -345,25 +328,25 @@ def _brief_table(summary: Summary) -> RenderableType:
     return drawn
 
 
-def brief_p99(point: LoadPoint | None) -> str:
+def brief_p99(point: model.LoadPoint | None) -> str:
     return tables.percentile(point, "p99") if point else fmt.NOTHING
 
 
-def _has_p99(summary: Summary) -> bool:
+def _has_p99(summary: model.Summary) -> bool:
     points = (known.at(summary.main_load) for known in summary.arm_summaries)
     return any(brief_p99(point) != fmt.NOTHING for point in points)
 
 
-def _has_capacity(summary: Summary) -> bool:
+def _has_capacity(summary: model.Summary) -> bool:
     return any(_capacity(known) != fmt.NOTHING for known in summary.arm_summaries)
 
 
 def _brief_time(ns: float) -> str:
     """In microseconds, which are the column's unit, or in seconds with theirs."""
-    return fmt.significant(ns / 1e3) if ns < SECOND_NS else fmt.duration(ns)
+    return fmt.significant(ns / 1e3) if ns < wording.SECOND_NS else fmt.duration(ns)
 
 
-def _brief_cost(summary: Summary, known: ArmSummary, load: Load) -> str:
+def _brief_cost(summary: model.Summary, known: model.ArmSummary, load: Load) -> str:
     """Rank, and ratio to the baseline with its interval."""
     point, name = known.at(load), known.arm.name
     if point is None or point.cost_ns is None:
@@ -371,14 +354,14 @@ def _brief_cost(summary: Summary, known: ArmSummary, load: Load) -> str:
     rank = "" if point.rank is None else f"{point.rank} "
     if name == summary.run.baseline:
         return f"{rank}1"
-    found = tables.against_baseline(summary, name, Metric.COST, load)
+    found = tables.against_baseline(summary, name, model.Metric.COST, load)
     ratio = found.ratio if found else None
     if ratio is None and name == summary.run.floor:
         return tables.multiple_of_baseline(summary, point) or fmt.NOTHING
     return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
 
 
-def _legend(summary: Summary) -> str:
+def _legend(summary: model.Summary) -> str:
     at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
     text = (
         f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
@@ -387,7 +370,9 @@ def _legend(summary: Summary) -> str:
     )
     if not _has_p99(summary):
         text += " No p99: too few responses."
-    if _is_vague(summary):
+    shown = [one.ratio for one in tables.against(summary, model.Metric.COST)]
+    shown += [known.capacity_rps for known in summary.arm_summaries]
+    if any(one is not None and one.is_vague for one in shown):
         text += f" {VAGUE} not known yet: from the least to the most is more than a factor of 10."
     if _has_capacity(summary):
         text += f" Capacity: rank, and requests/s with {summary.run.objective}."
@@ -396,13 +381,7 @@ def _legend(summary: Summary) -> str:
     return text
 
 
-def _is_vague(summary: Summary) -> bool:
-    costs = [one.ratio for one in tables.against(summary, Metric.COST)]
-    found = (*costs, *(known.capacity_rps for known in summary.arm_summaries))
-    return any(one is not None and one.is_vague for one in found)
-
-
-def _p99_requests(summary: Summary) -> str:
+def _p99_requests(summary: model.Summary) -> str:
     """On how many answers the values of p99 rest."""
     counts = [
         one.requests
@@ -417,18 +396,16 @@ def _p99_requests(summary: Summary) -> str:
     return f", of {least:,} requests" if least == most else f", of {least:,} to {most:,} requests"
 
 
-def _undecided(summary: Summary) -> Iterator[RenderableType]:
+def _undecided(summary: model.Summary) -> Iterator[RenderableType]:
     """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
-    costs = [one for one in summary.by(Metric.COST) if not one.is_decided]
-    searched = [
-        one for one in summary.by(Metric.CAPACITY) if one.ratio is not None and not one.is_decided
-    ]
+    searched = [one for one in summary.by(model.Metric.CAPACITY) if one.ratio is not None]
+    every = [one for one in (*summary.by(model.Metric.COST), *searched) if not one.is_decided]
     lost: set[str] = set()
     for title, text in UNDECIDED:
         pairs: dict[str, list[str]] = {}
-        for one in (*costs, *searched):
+        for one in every:
             if said := text(one):
-                place = "capacity" if one.metric is Metric.CAPACITY else fmt.offered(one.load)
+                place = "capacity" if one.metric is model.Metric.CAPACITY else fmt.offered(one.load)
                 pairs.setdefault(f"{one.arm} / {one.against}", []).append(f"{place} {said}")
         if pairs:
             yield Text("")
@@ -437,31 +414,44 @@ def _undecided(summary: Summary) -> Iterator[RenderableType]:
             yield Text("; ".join(f"{pair} at {', '.join(at)}" for pair, at in shown))
             lost |= set(list(pairs)[UNDECIDED_MAX:])
     if lost:
-        yield Text(f"And {len(lost)} more {plural(len(lost), 'pair')}: see the report.")
+        yield Text(f"And {len(lost)} more {wording.plural(len(lost), 'pair')}: see the report.")
 
 
-def _warning_titles(summary: Summary) -> Iterator[RenderableType]:
+def _warning_titles(summary: model.Summary) -> Iterator[RenderableType]:
     """Titles of problems and warnings; their texts are in the report, and with --verbose."""
-    found = [one for one in summary.warnings if one.severity is not Severity.NOTE]
+    found = [one for one in summary.warnings if one.severity is not model.Severity.NOTE]
     if not found:
         return
     yield Text("")
     for one in found[:WARNINGS_MAX]:
         yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
-        if one.severity is Severity.PROBLEM:
+        if one.severity is model.Severity.PROBLEM:
             yield indented(Text(one.text))
         if one.remedy:
             yield indented(Text(one.remedy))
         if one.detail:
             yield _output(one.detail, BRIEF_LINES_MAX)
     if (more := len(found) - WARNINGS_MAX) > 0:
-        yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
+        yield Text(f"and {more} more {wording.plural(more, 'warning')}: see the report.")
     yield from _next_commands(summary)
 
 
-def _capacity(known: ArmSummary) -> str:
+def _capacity(known: model.ArmSummary) -> str:
     found = known.capacity_rps
     if found is None:
         return fmt.NOTHING
     rank = "" if known.capacity_rank is None else f"{known.capacity_rank} "
     return f"{rank}{brief_rate(found)}"
+
+
+def why_text(summary: model.Summary, arm: str, other: str) -> str:
+    """Why each comparison of the two is decided or not, in paragraphs; empty if there is none."""
+    pair = {arm, other}
+    return fmt.filled(
+        "why.txt.j2",
+        found=[one for one in summary.comparisons if {one.arm, one.against} == pair],
+        alpha=model.ALPHA,
+        beyond=wording.beyond_text,
+        more=model.more_blocks,
+        time=wording.time_text,
+    )

@@ -11,15 +11,15 @@ import click
 
 from jissoku.errors import InputError
 from jissoku.request.kinds import (
-    BisectionRequest,
-    ComparisonRequest,
-    ExperimentRequest,
-    ExplanationRequest,
-    ProfileRequest,
-    SweepRequest,
-    TuningRequest,
+    BisectionRequest as BisectionRequest,
+    ComparisonRequest as ComparisonRequest,
+    ExperimentRequest as ExperimentRequest,
+    ExplanationRequest as ExplanationRequest,
+    ProfileRequest as ProfileRequest,
+    SweepRequest as SweepRequest,
+    TuningRequest as TuningRequest,
 )
-from jissoku.request.options import asking, command_line, to_argv
+from jissoku.request.options import asking, command_line as command_line, to_argv as to_argv
 
 AnyRequest = (
     ComparisonRequest
@@ -35,29 +35,9 @@ KINDS: dict[str, type[AnyRequest]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(AnyRequest)
 }
 
-__all__ = [
-    "KINDS",
-    "AnyRequest",
-    "BisectionRequest",
-    "ComparisonRequest",
-    "ExperimentRequest",
-    "ExplanationRequest",
-    "ProfileRequest",
-    "SweepRequest",
-    "TuningRequest",
-    "asking",
-    "command_line",
-    "from_argv",
-    "to_argv",
-]
-
 
 def from_argv(words: Sequence[str]) -> AnyRequest:
-    """The request of a command line, without `jissoku`, and without places for its output.
-
-    Raises:
-        InputError: It is no such command, or has an unknown option or value.
-    """
+    """The request of a command line without `jissoku`; InputError if it is none."""
     verb, *given = words
     if verb not in KINDS:
         raise InputError(f"{verb!r} is not one of {', '.join(KINDS)}")

@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-import click
 import msgspec
+from click import Choice, IntRange
 
-from jissoku.request import param_types, shared
+from jissoku.request import shared
 from jissoku.request.options import always, option
+from jissoku.request.param_types import LATENCY_OBJECTIVE, LEVELS, METHOD, PERCENTAGE, TIME, WINDOW
 
 
 class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="compare"):
@@ -62,7 +63,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     url: Annotated[tuple[str, ...], shared.URLS] = ()
     recipes: shared.Recipes = ()
     path: shared.Path = "/"
-    method: Annotated[str, option("-m", "--method", type=param_types.METHOD)] = "GET"
+    method: Annotated[str, option("-m", "--method", type=METHOD)] = "GET"
     header: shared.Headers = ()
     match: shared.Match = "bytes"
     body: Annotated[str | None, option("--body", is_local=lambda text: text.startswith("@"))] = None
@@ -71,26 +72,24 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     closed_loop: Annotated[bool, option("--closed-loop")] = False
-    pairing: Annotated[
-        str | None, option("--pairing", type=click.Choice(["time-sliced", "paired"]))
-    ] = None
-    objective: Annotated[str, option("--objective", type=param_types.LATENCY_OBJECTIVE)] = (
-        "p99<10ms"
-    )
-    pipeline: Annotated[int, option("--pipeline", type=click.IntRange(1, 1024))] = 1
-    keepalive: shared.KeepAlive = True
-    unix: shared.Unix = False
-    upstream: Annotated[str, option("--upstream", type=click.Choice(["tcp", "unix"]))] = "tcp"
-    until: Annotated[str, option("--until", type=click.Choice(["decided"]))] = "decided"
-    time_limit: Annotated[float | None, option("--for", type=param_types.TIME)] = None
-    precision: Annotated[float | None, option("--precision", type=param_types.PERCENTAGE)] = None
-    blocks: Annotated[int | None, option("--blocks", type=click.IntRange(1, 200))] = None
-    check_blocks: Annotated[int | None, option("--check-blocks", type=click.IntRange(0, 200))] = (
+    pairing: Annotated[str | None, option("--pairing", type=Choice(["time-sliced", "paired"]))] = (
         None
     )
+    objective: Annotated[str, option("--objective", type=LATENCY_OBJECTIVE)] = "p99<10ms"
+    pipeline: Annotated[int, option("--pipeline", type=IntRange(1, 1024))] = 1
+    keepalive: shared.KeepAlive = True
+    unix: shared.Unix = False
+    upstream: Annotated[str, option("--upstream", type=Choice(["tcp", "unix"]))] = "tcp"
+    until: Annotated[str, option("--until", type=Choice(["decided"]))] = "decided"
+    time_limit: Annotated[float | None, option("--for", type=TIME)] = None
+    precision: Annotated[float | None, option("--precision", type=PERCENTAGE)] = None
+    blocks: Annotated[int | None, option("--blocks", type=IntRange(1, 200))] = None
+    check_blocks: Annotated[int | None, option("--check-blocks", type=IntRange(0, 200))] = None
     seed: shared.Seed = None
     server_cores: shared.ServerCores = None
     generator_cores: shared.GeneratorCores = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
     label: shared.Labels = ()
     baseline: Annotated[
         str | None, option("--baseline", metavar="REF|RELEASE|RUN", is_local=always)
@@ -98,7 +97,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     build: Annotated[str, option("--build", metavar="COMMAND", is_local=always)] = ""
     fail_if: Annotated[tuple[str, ...], option("--fail-if", metavar="BOUND")] = ()
     confirm: Annotated[bool, option("--confirm")] = False
-    undecided: Annotated[str, option("--undecided", type=click.Choice(["fail", "ok"]))] = "fail"
+    undecided: Annotated[str, option("--undecided", type=Choice(["fail", "ok"]))] = "fail"
     profile: Annotated[bool, option("--profile")] = False
 
 
@@ -124,19 +123,15 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", 
     """
 
     arms: Annotated[tuple[str, ...], option(metavar="TARGET [TARGET | NAME=TARGET]...")] = ()
-    over: Annotated[
-        str, option("--over", type=click.Choice(["connections", "workers", "rate"]))
-    ] = "connections"
-    levels: Annotated[
-        tuple[int, ...] | None, option("--levels", type=param_types.LEVELS, metavar="LIST")
-    ] = None
-    at: Annotated[
-        tuple[int, ...] | None, option("--at", type=param_types.LEVELS, metavar="LIST")
-    ] = None
-    quick: Annotated[bool, option("--quick/--standard")] = True
-    blocks: Annotated[int, option("--blocks", type=click.IntRange(SWEEP_BLOCKS_MIN, 200))] = (
-        SWEEP_BLOCKS
+    over: Annotated[str, option("--over", type=Choice(["connections", "workers", "rate"]))] = (
+        "connections"
     )
+    levels: Annotated[tuple[int, ...] | None, option("--levels", type=LEVELS, metavar="LIST")] = (
+        None
+    )
+    at: Annotated[tuple[int, ...] | None, option("--at", type=LEVELS, metavar="LIST")] = None
+    quick: Annotated[bool, option("--quick/--standard")] = True
+    blocks: Annotated[int, option("--blocks", type=IntRange(SWEEP_BLOCKS_MIN, 200))] = SWEEP_BLOCKS
     cmd: Annotated[tuple[str, ...], shared.COMMANDS] = ()
     url: Annotated[tuple[str, ...], shared.URLS] = ()
     recipes: shared.Recipes = ()
@@ -175,17 +170,17 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
     match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
-    duration: Annotated[
-        float, option("-d", "--duration", type=param_types.WINDOW, metavar="TIME")
-    ] = 20.0
-    frequency: Annotated[int, option("-F", "--frequency", type=click.IntRange(1, 20000))] = 199
-    sort: Annotated[str, option("--sort", type=click.Choice(["self", "total"]))] = "self"
+    duration: Annotated[float, option("-d", "--duration", type=WINDOW, metavar="TIME")] = 20.0
+    frequency: Annotated[int, option("-F", "--frequency", type=IntRange(1, 20000))] = 199
+    sort: Annotated[str, option("--sort", type=Choice(["self", "total"]))] = "self"
     keepalive: shared.KeepAlive = True
     websocket: shared.WebSocket = False
     unix: shared.Unix = False
     seed: shared.Seed = None
     server_cores: shared.ServerCores = None
     generator_cores: shared.GeneratorCores = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
 
 
 class TuningRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="tune"):
@@ -223,6 +218,8 @@ class ExplanationRequest(
         connections: Connections of the load.
         rate: Request rate in requests per second. Default: closed loop.
         seed: Seed of all random choices (ports, orders).
+        time_limit: Begin no observation after this time, such as 20s; those that are missing are
+            named. Default: all are made, in about half a minute.
         probe: Only observe this; may be repeated. Default: everything.
         verify: Test the knobs for the causes found, and report which pay.
         standard: With --verify: 10 to 40 blocks with windows of 2 s, instead of nine of 0.4
@@ -241,10 +238,13 @@ class ExplanationRequest(
     connections: Annotated[int, shared.CONNECTIONS] = 64
     keepalive: shared.KeepAlive = True
     rate: Annotated[int | None, shared.RATE] = None
-    seed: Annotated[int, option("--seed", type=click.IntRange(0))] = 1
-    probe: Annotated[tuple[str, ...], option("--probe", type=click.Choice(PROBES))] = ()
+    seed: Annotated[int, option("--seed", type=IntRange(0))] = 1
+    time_limit: Annotated[float | None, option("--for", type=TIME)] = None
+    probe: Annotated[tuple[str, ...], option("--probe", type=Choice(PROBES))] = ()
     verify: Annotated[bool, option("--verify")] = False
     standard: Annotated[bool, option("--standard")] = False
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
 
 
 class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="run"):
@@ -282,7 +282,7 @@ class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ver
     cmd: Annotated[str, option("--cmd", metavar="COMMAND", is_local=always)]
     build: Annotated[str, option("--build", metavar="COMMAND", is_local=always)] = ""
     fail_if: Annotated[str, option("--fail-if", metavar="BOUND")] = ""
-    time_limit: Annotated[float | None, option("--for", type=param_types.TIME)] = None
+    time_limit: Annotated[float | None, option("--for", type=TIME)] = None
     path: shared.Path = "/"
     match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64

@@ -18,7 +18,7 @@ import click
 import msgspec
 from msgspec.structs import FieldInfo
 
-# What stands in records for paths, hosts and users (`jissoku.targets.provenance`), and
+# What stands in records for paths, hosts and users (`jissoku.system.redaction`), and
 # in requests of older runs for what their records do not have.
 OMITTED = re.compile(
     r"\N{HORIZONTAL ELLIPSIS}|~"
@@ -34,15 +34,11 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a field is given.
+    """How a field is given: by words such as `-c`, `--connections`, or by its position.
 
-    Attributes:
-        words: As in `-c`, `--connections`; none: the field is positional.
-        type: Reads a value, and writes it again if it has a method `text`.
-        default_text: Shown in place of the default.
-        envvar: The environment variable with the default.
-        is_local: Whether a value names a command, a file or a host. Records leave out what
-            identifies the machine in those, and pages accept them only if they are allowed to.
+    `type` reads a value, and writes it again if it has a method `text`. `is_local` says whether
+    a value names a command, a file or a host: records leave out what identifies the machine in
+    those, and pages accept them only if they are allowed to.
     """
 
     words: tuple[str, ...]
@@ -74,7 +70,6 @@ class Option:
         return click.option(*self.words, name, **given)
 
     def given(self, value: Any) -> Iterator[str]:
-        """The words that ask for a value other than the default."""
         word, _, negative = self.words[0].partition("/")
         if isinstance(value, bool):
             yield word if value or not negative else negative
@@ -96,10 +91,7 @@ def option(*words: str, **given: Any) -> Option:
 
 
 def rows(kind: type[msgspec.Struct]) -> Iterator[tuple[FieldInfo, Option]]:
-    """The fields of a kind of request that have an option, each with it.
-
-    Its help text is what the struct says of the attribute, or else its own.
-    """
+    """The options of a kind of request, with the help text of the attribute or their own."""
     _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
     texts = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
     for field in msgspec.structs.fields(kind):
@@ -163,12 +155,10 @@ def to_argv(request: msgspec.Struct) -> tuple[str, ...]:
 
 
 def command_line(request: msgspec.Struct) -> str:
-    """The same as a line for a shell."""
     return shlex.join(("jissoku", *to_argv(request)))
 
 
 def local_texts(request: msgspec.Struct) -> Iterator[str]:
-    """Every value that may name a command, a file or a host."""
     for field, row in rows(type(request)):
         value = getattr(request, field.name)
         for one in value if isinstance(value, tuple) else (value,):

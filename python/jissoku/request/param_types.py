@@ -21,10 +21,7 @@ OBJECTIVE = re.compile(r"p(\d{2}(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)(us|ms|s)")
 
 
 class Written(click.ParamType[Any]):
-    """A type with a function that reads a word or raises ValueError with one sentence.
-
-    `text` is the way back.
-    """
+    """`read` raises ValueError with one sentence; `text` is the way back."""
 
     def __init__(
         self, name: str, read: Callable[[str], Any], text: Callable[[Any], str] = str

@@ -1,132 +1,76 @@
 """Options of several commands, each with the type of its field."""
 
 import pathlib
+import tomllib
+from importlib.resources import files
 from typing import Annotated
 
 import click
 import msgspec
+from click import Choice, IntRange
 
-from jissoku.request import param_types
 from jissoku.request.options import always, option
+from jissoku.request.param_types import FIELD, LABEL, PATH, RATE as RATES
 
-Arms = Annotated[tuple[str, ...], option(metavar="[TARGET | NAME=TARGET | TARGET@VERSION]...")]
+HELP: dict[str, str] = tomllib.loads(
+    files("jissoku.request").joinpath("help.toml").read_text(encoding="utf-8")
+)
+MATCHES = Choice(["bytes", "json", "length", "status"])
+DRAWN = "drawn and recorded"
+DIRECTORY = click.Path(file_okay=False, path_type=pathlib.Path)
+FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
+PLACE = click.Path(path_type=pathlib.Path)
+
+Texts = tuple[str, ...]
+Pairs = tuple[tuple[str, str], ...]
+
+Arms = Annotated[Texts, option(metavar="[TARGET | NAME=TARGET | TARGET@VERSION]...")]
 Recipes = Annotated[
-    tuple[str, ...],
-    option(
-        "--recipes", metavar="DIRECTORY", help="Directory with additional recipes.", is_local=always
-    ),
+    Texts, option("--recipes", metavar="DIRECTORY", help=HELP["recipes"], is_local=always)
 ]
-Path = Annotated[
-    str, option("--path", type=param_types.PATH, help="Path and query of the request.")
-]
+Path = Annotated[str, option("--path", type=PATH, help=HELP["path"])]
 Headers = Annotated[
-    tuple[tuple[str, str], ...],
-    option(
-        "-H",
-        "--header",
-        type=param_types.FIELD,
-        metavar="'NAME: VALUE'",
-        help="Additional request header field; repeatable.",
-    ),
+    Pairs, option("-H", "--header", type=FIELD, metavar="'NAME: VALUE'", help=HELP["header"])
 ]
-KeepAlive = Annotated[bool, option("--no-keepalive", help="Use one connection per request.")]
-WebSocket = Annotated[
-    bool,
-    option(
-        "--websocket",
-        help="Send messages on WebSockets in place of requests: the body, or 32 bytes.",
-    ),
-]
-Match = Annotated[
-    str,
-    option(
-        "--match",
-        type=click.Choice(["bytes", "json", "length", "status"]),
-        help="What of each response must match the first one: all bytes, the keys and types of its"
-        " JSON, its length, or its status alone.",
-    ),
-]
-Unix = Annotated[
-    bool, option("--unix", help="Connect over Unix sockets (all targets must support them).")
-]
+KeepAlive = Annotated[bool, option("--no-keepalive", help=HELP["keepalive"])]
+WebSocket = Annotated[bool, option("--websocket", help=HELP["websocket"])]
+Match = Annotated[str, option("--match", type=MATCHES, help=HELP["match"])]
+Unix = Annotated[bool, option("--unix", help=HELP["unix"])]
 ServerCores = Annotated[
-    str | None,
-    option(
-        "--server-cores",
-        metavar="LIST",
-        help="Cores of the servers, such as 0,2-3. Default: half of the physical cores.",
-    ),
+    str | None, option("--server-cores", metavar="LIST", help=HELP["server_cores"])
 ]
 GeneratorCores = Annotated[
-    str | None,
-    option(
-        "--generator-cores",
-        metavar="LIST",
-        help="Cores of the load generator, such as 1. Default: the other half.",
-    ),
+    str | None, option("--generator-cores", metavar="LIST", help=HELP["generator_cores"])
 ]
-Labels = Annotated[
-    tuple[tuple[str, str], ...],
-    option(
-        "--label",
-        type=param_types.LABEL,
-        metavar="NAME=TEXT",
-        help="Label of the run in its record, such as commit=1234abc; repeatable.",
-    ),
+ServerHost = Annotated[
+    str,
+    option("--server-host", metavar="HOST:PORT", help=HELP["server_host"], is_local=always),
 ]
+ServerKeys = Annotated[
+    str, option("--server-keys", metavar="DIR", help=HELP["server_keys"], is_local=always)
+]
+Labels = Annotated[Pairs, option("--label", type=LABEL, metavar="NAME=TEXT", help=HELP["label"])]
 Seed = Annotated[
-    int | None,
-    option(
-        "--seed",
-        type=click.IntRange(0),
-        default_text="drawn and recorded",
-        help="Seed of all random choices (orders, roles, ports).",
-    ),
+    int | None, option("--seed", type=IntRange(0), default_text=DRAWN, help=HELP["seed"])
 ]
 Config = Annotated[
-    str | None,
-    option(
-        "--config",
-        metavar="FILE",
-        help="A configuration of nginx or HAProxy to start from; it is only read.",
-        is_local=always,
-    ),
+    str | None, option("--config", metavar="FILE", help=HELP["config"], is_local=always)
 ]
-Listen = Annotated[
-    str,
-    option(
-        "--listen",
-        metavar="ADDRESS",
-        help="Listen address of the configuration to send requests to, as written in its listen"
-        " (HAProxy: bind) directive.",
-    ),
-]
+Listen = Annotated[str, option("--listen", metavar="ADDRESS", help=HELP["listen"])]
 
 
 # What these are for is said by each request.
 COMMANDS = option("--cmd", metavar="NAME=COMMAND", is_local=always)
 URLS = option("--url", metavar="NAME=URL", is_local=always)
-CONNECTIONS = option("-c", "--connections", type=click.IntRange(1, 20_000))
-RATE = option("-R", "--rate", type=param_types.RATE)
+CONNECTIONS = option("-c", "--connections", type=IntRange(1, 20_000))
+RATE = option("-R", "--rate", type=RATES)
 
-Out = Annotated[
-    pathlib.Path | None,
-    option(
-        "--out",
-        type=click.Path(file_okay=False, path_type=pathlib.Path),
-        help="Directory for records and reports. Default: a new one under runs/.",
-    ),
-]
+Out = Annotated[pathlib.Path | None, option("--out", type=DIRECTORY, help=HELP["out"])]
 AsJson = Annotated[bool, option("--json")]
-Quiet = Annotated[bool, option("--quiet", help="Print no progress.")]
+Quiet = Annotated[bool, option("--quiet", help=HELP["quiet"])]
 Records = Annotated[
     tuple[pathlib.Path, ...],
-    option(
-        "--records",
-        type=click.Path(path_type=pathlib.Path),
-        metavar="DIR",
-        help="Directory with runs; repeatable. Default: runs.",
-    ),
+    option("--records", type=PLACE, metavar="DIR", help=HELP["records"]),
 ]
 
 
@@ -139,7 +83,6 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no progress is printed."""
         return self.quiet or self.as_json
 
 

@@ -17,16 +17,12 @@ from jissoku.system.processes import PROC, all_processes, ancestry, read_living
 
 HOST = "127.0.0.1"
 
-HTTP_PORT = 80
-HTTPS_PORT = 443
-
 # What an address looks like, in messages.
 EXAMPLES = "http://127.0.0.1:3000/, https://127.0.0.1:3000/ or unix:/path/of/the.sock"
 
 # Below Linux's range of ephemeral ports (32768 and up), so that no connection of the load generator
 # can occupy a target's port between two trials.
 PORTS = range(18000, 32000)
-TRIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +95,20 @@ def parse(text: str) -> Address:
         raise InputError(
             f"{text!r}: give the path with --path, so that all targets get the same request"
         )
-    default = HTTPS_PORT if is_tls else HTTP_PORT
+    default = 443 if is_tls else 80
     return Address(host=parts.hostname, port=default if port is None else port, is_tls=is_tls)
 
 
-def free_port(rng: random.Random, promised: Container[int] = ()) -> int:
-    """Finds a port of 127.0.0.1 that is unused, not in TIME_WAIT and not promised to another."""
-    for _ in range(TRIES):
+def free_port(rng: random.Random, promised: Container[int] = (), host: str = HOST) -> int:
+    """Finds a port of an IP address that is unused, not in TIME_WAIT and not promised."""
+    family = socket_module.AF_INET6 if ":" in host else socket_module.AF_INET
+    for _ in range(200):
         port = rng.choice(PORTS)
         if port in promised:
             continue
-        with socket_module.socket() as probe:
+        with socket_module.socket(family) as probe:
             try:
-                probe.bind((HOST, port))
+                probe.bind((host, port))
             except OSError:
                 continue
         return port
@@ -122,20 +119,14 @@ LISTEN = "0A"  # TCP state in /proc/net/tcp
 
 
 def listener_pid(address: Address) -> int | None:
-    """The process that listens on an address of this machine; of several, their parent.
-
-    None if none listens on this machine, or its processes are not visible.
-    """
+    """The process that listens there, or the parent of several; None if none is visible here."""
     eldest = listener_pids(address)
     return eldest[0] if len(eldest) == 1 else None
 
 
 def listener_pids(address: Address) -> list[int]:
-    """The processes that listen on an address of this machine, without children of one of them.
-
-    Empty if none listens on this machine, or its processes are not visible.
-    """
-    if not address.socket and not _is_here(address.host):
+    """The processes that listen there, without children of one of them, if they are visible."""
+    if not address.socket and not is_loopback(address.host):
         return []
     sockets = listening_sockets(address)
     processes = all_processes()
@@ -218,14 +209,11 @@ def _written(entry: str) -> str:
 
 
 def _table(name: str) -> Iterator[list[str]]:
-    try:
-        lines = (PROC / "net" / name).read_text().splitlines()[1:]
-    except OSError:
-        return
-    yield from (line.split() for line in lines)
+    for _, text in read_living([PROC / "net" / name], Path.read_text):
+        yield from (line.split() for line in text.splitlines()[1:])
 
 
-def _is_here(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

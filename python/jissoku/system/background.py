@@ -64,7 +64,6 @@ LISTED = re.compile(rf" @{NAME}(\d+)$", re.MULTILINE)
 
 @contextmanager
 def registered_viewer() -> Iterator[None]:
-    """Lists this process as a viewer during the block."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         with suppress(OSError):  # It is listed already.
             own.bind(f"\0{NAME}{os.getpid()}")

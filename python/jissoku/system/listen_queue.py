@@ -20,7 +20,6 @@ MESSAGE = struct.Struct("=BBBB2s46xIIIII")
 ATTRIBUTE = struct.Struct("=HH")
 # The ninth number of the memory information.
 DROPS_AT = 8 * 4
-BUFFER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +38,12 @@ def listen_queues() -> dict[int, ListenQueue]:
     """The queues of all TCP ports of this machine that are listened on; none if unknown."""
     found: dict[int, ListenQueue] = {}
     try:
-        for port, limit, drops in (one for family in _FAMILIES for one in _queues(family)):
+        for port, limit, drops in (*_queues(socket.AF_INET), *_queues(socket.AF_INET6)):
             known = found.get(port, ListenQueue(limit, 0))
             found[port] = ListenQueue(min(known.limit, limit), known.drops + drops)
     except OSError:
         return {}
     return found
-
-
-_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def _queues(family: int) -> Iterator[tuple[int, int, int]]:
@@ -60,7 +56,7 @@ def _queues(family: int) -> Iterator[tuple[int, int, int]]:
         asking.settimeout(1.0)
         asking.send(header + request)
         while True:
-            answer = asking.recv(BUFFER_BYTES)
+            answer = asking.recv(1 << 16)
             at = 0
             while at + HEADER.size <= len(answer):
                 size, kind, *_ = HEADER.unpack_from(answer, at)

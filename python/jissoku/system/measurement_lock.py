@@ -34,9 +34,6 @@ SHARED_FOLDERS = (Path("/run/lock"), Path("/tmp"), Path("/var/tmp"))  # noqa: S1
 
 LOCKS = Path("/proc/locks")
 
-# More than a holder writes; the file may have been written by another program.
-HOLDER_BYTES_MAX = 4096
-
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The holder of the lock, from the file.
@@ -48,6 +45,10 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     verb: str
     since_utc: str
     load_until_ns: int = 0
+
+
+# The lock file of this process and what stands in it, while this process has the lock.
+_held: list[tuple[int, Holder]] = []
 
 
 @contextmanager
@@ -66,8 +67,14 @@ def measurement_lock(verb: str, path: Path | None = None) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(_refusal(_holder(descriptor))) from None
-        _write(descriptor, verb)
-        yield
+        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+        holder = Holder(pid=os.getpid(), verb=verb, since_utc=now)
+        _write(descriptor, holder)
+        _held.append((descriptor, holder))
+        try:
+            yield
+        finally:
+            _held.pop()
     finally:
         os.close(descriptor)
 
@@ -126,18 +133,20 @@ def _open(path: Path) -> int:
     return descriptor
 
 
-def _write(descriptor: int, verb: str) -> None:
-    """Writes the holder; if that fails (another user's file, full disk) the lock is still held."""
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
-    holder = Holder(pid=os.getpid(), verb=verb, since_utc=now)
+def _write(descriptor: int, holder: Holder) -> None:
+    """Overwrites the holder in one call; a shorter one is followed by spaces.
+
+    If that fails (another user's file, full disk) the lock is still held.
+    """
     with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, msgspec.json.encode(holder) + b"\n", 0)
+        size = os.fstat(descriptor).st_size
+        os.pwrite(descriptor, msgspec.json.encode(holder).ljust(size - 1) + b"\n", 0)
 
 
 def _holder(descriptor: int) -> Holder | None:
     try:
-        return msgspec.json.decode(os.pread(descriptor, HOLDER_BYTES_MAX, 0), type=Holder)
+        # More than a holder writes; another program may have written the file.
+        return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=Holder)
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -157,54 +166,34 @@ LOAD_NS_MAX = 600_000_000_000
 
 
 @contextmanager
-def load_window(lasts_ns: int, path: Path | None = None) -> Iterator[None]:
+def load_window(lasts_ns: int) -> Iterator[None]:
     """Announces that load is sent during the block; nothing if this process has no lock.
 
     `lasts_ns` is about how long. A reader that waits for the end reads again then.
     """
-    file, holder = _read(path)
-    if holder is None or holder.pid != os.getpid():
+    if not _held:
         yield
         return
-    holder = updated(holder, load_until_ns=0)
-    with contextlib.suppress(OSError):
-        _overwrite(file, updated(holder, load_until_ns=time.monotonic_ns() + lasts_ns))
+    descriptor, holder = _held[-1]
+    _write(descriptor, updated(holder, load_until_ns=time.monotonic_ns() + lasts_ns))
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            _overwrite(file, holder)
+        _write(descriptor, holder)
 
 
 def load_seconds_left(path: Path | None = None) -> float:
     """Seconds until the load ends that is being sent now; 0 if there is none."""
-    _, holder = _read(path)
+    try:
+        descriptor = os.open(path or lock_path(), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, JissokuError):
+        return 0.0
+    try:
+        holder = _holder(descriptor)
+    finally:
+        os.close(descriptor)
     if holder is None or not holder.load_until_ns:
         return 0.0
     left_ns = holder.load_until_ns - time.monotonic_ns()
     is_load = 0 < left_ns <= LOAD_NS_MAX and (PROC / str(holder.pid)).exists()
     return left_ns / 1e9 if is_load else 0.0
-
-
-def _read(path: Path | None) -> tuple[Path, Holder | None]:
-    """The file, and the process that wrote itself into it, which may have ended."""
-    file = path or Path()
-    with contextlib.suppress(OSError, JissokuError):
-        file = path or lock_path()
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            return file, _holder(descriptor)
-        finally:
-            os.close(descriptor)
-    return file, None
-
-
-def _overwrite(file: Path, holder: Holder) -> None:
-    """Overwrites the holder in one call; a shorter one is followed by spaces."""
-    text = msgspec.json.encode(holder)
-    descriptor = os.open(file, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        os.pwrite(descriptor, text.ljust(size - 1) + b"\n", 0)
-    finally:
-        os.close(descriptor)

@@ -26,10 +26,8 @@ ROUNDS = 20
 class ProcessSession:
     """The identity of a target's processes.
 
-    Attributes:
-        pid: The leader's; also the session's id, and its group's.
-        mark: An entry of the environment, `NAME=value`, that no other process has.
-        start_ticks: The leader's start since boot; older processes do not belong to it.
+    `pid` is the leader's, of the session and of its group. No other process has the entry `mark`,
+    `NAME=value`, in its environment. Processes that started before the leader do not belong to it.
     """
 
     pid: int
@@ -50,10 +48,7 @@ class ProcessSession:
         return found | {pid for pid in living - found if sockets and sockets & sockets_of(pid)}
 
     def end(self) -> bool:
-        """Ends every process of the target: SIGTERM first, then SIGKILL.
-
-        Returns whether SIGTERM sufficed; TimeoutError if some cannot be killed.
-        """
+        """Ends every process; whether SIGTERM sufficed. TimeoutError: some cannot be killed."""
         if self._end_with(signal.SIGTERM, STOP_LIMIT_NS):
             return True
         if self._end_with(signal.SIGKILL, KILL_LIMIT_NS):

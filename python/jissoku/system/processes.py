@@ -17,18 +17,12 @@ from jissoku.model.explanation import ProcessInfo, ThreadUsage
 from jissoku.model.updated import updated
 
 PROC = Path("/proc")
-PAGE_SIZE = resource.getpagesize()
 
 # The unit of /proc/stat and /proc/PID/stat, independent of the kernel's tick (proc(5), USER_HZ).
 TICK_NS = 10_000_000
 
 # The parent of every kernel thread; in a container the number may be another process's.
 KERNEL_THREADS_PARENT = 2
-
-# The id of a process's clock is computed as in clock_getcpuclockid(3), which Python does not offer.
-CPU_CLOCK = 2
-
-EXITED_STATES = "ZX"
 
 # Executable mappings that the kernel adds to every process; [uprobes] to those that are probed.
 KERNEL_MAPPINGS = frozenset({"[vdso]", "[vsyscall]", "[uprobes]"})
@@ -58,7 +52,7 @@ class ProcessStat:
 
     @property
     def has_exited(self) -> bool:
-        return self.state in EXITED_STATES
+        return self.state in "ZX"
 
 
 Processes = Mapping[int, ProcessStat]
@@ -136,7 +130,7 @@ def is_kernel_thread(pid: int, stat: ProcessStat) -> bool:
 def rss_bytes(pids: Iterable[int]) -> int:
     """Resident memory; pages that processes share count in each."""
     texts = read_living(pids, lambda pid: (PROC / str(pid) / "statm").read_text())
-    return PAGE_SIZE * sum(int(text.split()[1]) for _, text in texts)
+    return resource.getpagesize() * sum(int(text.split()[1]) for _, text in texts)
 
 
 def swap_bytes(pids: Iterable[int]) -> int:
@@ -175,7 +169,8 @@ def _mappings(pid: int) -> list[list[str]]:
 
 def cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process, ended ones included; OSError if it has ended."""
-    return time.clock_gettime_ns((~pid << 3) | CPU_CLOCK)
+    # The clock's id is as of clock_getcpuclockid(3), which Python does not offer.
+    return time.clock_gettime_ns((~pid << 3) | 2)
 
 
 def start_ticks(pid: int) -> int:
@@ -221,12 +216,10 @@ class CpuTime:
         return sum(self.run_ns.values()) - sum(before.run_ns.values())
 
     def ticks_since(self, before: "CpuTime") -> tuple[int, int]:
-        """Ticks in user code and in the kernel between two readings."""
         return self.user_ticks - before.user_ticks, self.system_ticks - before.system_ticks
 
 
 def cpu_time(pids: set[int]) -> CpuTime:
-    """Reads the counters of processes; processes that have ended are skipped."""
     found = dict(read_living(pids, lambda pid: (read_stat(PROC / str(pid)), cpu_ns(pid))))
     return CpuTime(
         {pid: used_ns for pid, (_, used_ns) in found.items()},
@@ -307,10 +300,7 @@ def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
 
 
 def waited_ns(pids: Iterable[int]) -> int | None:
-    """How long all threads of some processes were ready and had no core, since their starts.
-
-    None if this kernel does not count it, or none of the threads is there any more.
-    """
+    """How long all threads had no core, since their starts; None if that is not counted."""
     found = [waited for _, (_, waited) in read_living(tasks(pids), _ran_and_waited_ns)]
     return sum(found) if found else None
 
@@ -320,16 +310,14 @@ def usage_between(
 ) -> tuple[ThreadUsage, ...]:
     """The difference of two readings; a new thread starts at zero."""
     old = {thread.tid: thread for thread in before}
+    counters = ("cpu_ns", "wait_ns", "switches_voluntary", "switches_involuntary")
     return tuple(
-        thread
-        if (start := old.get(thread.tid)) is None
-        else updated(
+        updated(
             thread,
-            cpu_ns=thread.cpu_ns - start.cpu_ns,
-            wait_ns=thread.wait_ns - start.wait_ns,
-            switches_voluntary=thread.switches_voluntary - start.switches_voluntary,
-            switches_involuntary=thread.switches_involuntary - start.switches_involuntary,
+            **{name: getattr(thread, name) - getattr(old[thread.tid], name) for name in counters},
         )
+        if thread.tid in old
+        else thread
         for thread in after
     )
 

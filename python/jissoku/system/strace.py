@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 from jissoku.errors import JissokuError
-from jissoku.system.processes import PROC
+from jissoku.system.processes import read_living, tasks
 
 # Options: a table of counts by name, or a line for each call with the paths of its descriptors.
 COUNTS = ("-c",)
@@ -109,15 +109,8 @@ def _wait_attached(tracer: subprocess.Popen[bytes], pids: Sequence[int]) -> None
 
 
 def _is_attached(tracer: int, pids: Sequence[int]) -> bool:
-    for pid in pids:
-        for status in (PROC / str(pid) / "task").glob("*/status"):
-            try:
-                text = status.read_text()
-            except OSError:
-                continue  # It ended meanwhile.
-            if f"\nTracerPid:\t{tracer}\n" not in text:
-                return False
-    return True
+    found = read_living(tasks(pids), lambda task: (task / "status").read_text())
+    return all(f"\nTracerPid:\t{tracer}\n" in text for _, text in found)
 
 
 # A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
@@ -162,7 +155,6 @@ class Call:
 
 
 def counts_by_name(table: str) -> dict[str, int]:
-    """Reads the table of `strace -c`: calls by name."""
     rows = (ROW.match(line) for line in table.splitlines())
     return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
 
@@ -205,12 +197,8 @@ def paths(found: Iterable[Call], names: frozenset[str]) -> Counter[str]:
 
 def written(found: Iterable[Call]) -> Counter[str]:
     """Number of writes by path; without sockets, pipes and files of the kernel."""
-    return Counter(
-        path[1]
-        for call in found
-        if call.name in WRITES and (path := DESCRIPTOR.match(call.text))
-        if path[1].startswith("/")
-    )
+    names = (_descriptor(call.text) for call in found if call.name in WRITES)
+    return Counter(name for name in names if name.startswith("/"))
 
 
 def empty_waits(found: Iterable[Call]) -> int:
@@ -257,10 +245,8 @@ BESIDE_DATABASE = re.compile(r"-(shm|wal|journal)$")
 class Connects:
     """Connections that the traced processes opened themselves, completed or not.
 
-    Attributes:
-        streams: Number by address; empty if the trace did not show it.
-        name_queries: Sockets connected to the port of a name service.
-        sockets: Address by socket.
+    `streams` are numbers by address, empty if the trace did not show it; `sockets` addresses by
+    socket; `name_queries` sockets connected to the port of a name service.
     """
 
     streams: Counter[str]

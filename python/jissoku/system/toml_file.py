@@ -18,10 +18,7 @@ Keys = tuple[str | int, ...]
 
 
 def read(path: Path, shape: type[T], /, **given: str) -> T:
-    """Reads a TOML file as one value; `given` are fields that do not come from the file.
-
-    InputError: one sentence with file name, line and key.
-    """
+    """A TOML file as one value, with the fields `given`; InputError names file, line and key."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -37,8 +34,10 @@ def read(path: Path, shape: type[T], /, **given: str) -> T:
     try:
         return msgspec.convert(table | given, shape)
     except msgspec.ValidationError as error:
+        # A path as msgspec writes it: `$.prepare[0].command`, in backquotes.
         message, _, where = str(error).partition(" - at ")
-        keys = _keys(where)
+        found = re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", where)
+        keys = tuple(name or (int(index) if index.isdigit() else 0) for name, index in found)
         unavailable = re.search(r"missing required field `(\w+)`", message)
         if unavailable:
             raise mistake(path.name, text, (*keys, unavailable[1]), "is missing") from error
@@ -91,12 +90,6 @@ def _syntax(name: str, text: str, message: str) -> str:
     )
     near = f", key `{key}`" if key else ""
     return f"{name}, line {line}{near}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys(where: str) -> Keys:
-    """Parses a path as msgspec writes it: `$.prepare[0].command`, in backquotes."""
-    found = re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", where)
-    return tuple(name or (int(index) if index.isdigit() else 0) for name, index in found)
 
 
 def _refuse_unknown_keys(

@@ -155,10 +155,7 @@ BUILTIN_RECIPES = Path(__file__).parent / "recipes"
 
 
 def recipes(extra_folders: Iterable[str | Path] = ()) -> dict[str, Recipe]:
-    """Reads all recipes, by name; ours first, each folder in the order of file names.
-
-    InputError: a folder cannot be read, a recipe is malformed, or two have the same name.
-    """
+    """Reads all recipes, ours first; InputError if one cannot be read, or two share a name."""
     found: dict[str, Recipe] = {}
     for folder in (BUILTIN_RECIPES, *map(Path, extra_folders)):
         try:

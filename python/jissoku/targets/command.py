@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jissoku.errors import InputError, TargetError
-from jissoku.model import ListenArguments, Origin, Recipe, StartCommand, UnavailableTarget
+from jissoku.model import ListenArguments, Origin, Recipe, StartCommand, UnavailableTarget, updated
 from jissoku.model.run import short_version
-from jissoku.model.updated import updated
 from jissoku.system import address
-from jissoku.targets import provenance
 from jissoku.targets.placeholders import (
     APPS,
     BuildPaths,
@@ -26,7 +24,7 @@ from jissoku.targets.placeholders import (
     run_program,
     search_path,
 )
-from jissoku.targets.prepare import PREPARE_LIMIT_S, PreparedTarget, prepare
+from jissoku.targets.prepare import PREPARE_LIMIT_S, PreparedTarget, prepare, sha256
 
 # Text that the shell takes literally, and text in which it expands variables only.
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?P<expanded>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
@@ -94,18 +92,19 @@ def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedT
     if program is None:
         raise InputError(f"--cmd {name}: no program {words[0]!r} was found")
     files = [program, *(folder / word for word in words[1:] if (folder / word).is_file())]
-    together = hashlib.sha256("".join(map(provenance.sha256, files)).encode())
+    together = hashlib.sha256("".join(map(sha256, files)).encode())
     return PreparedTarget(
         name=name,
         origin=Origin.COMMAND,
         version=f"sha256 {together.hexdigest()[:16]}",
         description="A command given on the command line; its first response is taken as the"
         " expected one.",
-        binary_sha256=provenance.sha256(program),
+        binary_sha256=sha256(program),
         start=StartCommand(command=words),
-        listen=ListenArguments(tcp=("{port}",))
-        if command.listens == "port"
-        else ListenArguments(tcp=(), unix=("{socket}",)),
+        listen=ListenArguments(
+            tcp=("{port}",) if command.listens == "port" else (),
+            unix=("{socket}",) if command.listens == "socket" else (),
+        ),
         values=place.values(name) | {"program": str(program)},
         folder=folder.absolute(),
         inherits=True,
@@ -178,12 +177,11 @@ def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
 
 
 def _installed(release: str, place: BuildPaths) -> Path:
-    """The release's folder, named by the wheel's content or by package and version."""
     check_release(release)
     key = release
     if release.endswith(WHEEL):
         wheel = Path(release).absolute()
-        release, key = str(wheel), provenance.sha256(wheel)
+        release, key = str(wheel), sha256(wheel)
     site = (place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]).absolute()
     site.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(APPS / "install.py"), str(site), release]
@@ -226,8 +224,7 @@ def prepare_version(
 def pinned(recipe: Recipe, version: str) -> Recipe | None:
     """The recipe with another version of the package that its first step installs.
 
-    None where no step names a version, because the recipe uses the installed program. Further
-    packages of the step stay unchanged.
+    None where no step names a version: the recipe uses the installed program.
     """
     words = [word for step in recipe.build for word in step.command]
     package, equals, given = next((w for w in words if "==" in w), "").partition("==")
@@ -238,13 +235,8 @@ def pinned(recipe: Recipe, version: str) -> Recipe | None:
         word = f"{package}=={version}" if word == f"{package}=={given}" else word
         return word.replace(f"-{given}.dist-info", f"-{version}.dist-info")
 
-    return updated(
-        recipe,
-        binary=other(recipe.binary),
-        build=tuple(
-            updated(step, command=tuple(map(other, step.command))) for step in recipe.build
-        ),
-    )
+    steps = (updated(step, command=tuple(map(other, step.command))) for step in recipe.build)
+    return updated(recipe, binary=other(recipe.binary), build=tuple(steps))
 
 
 BUILD_LIMIT_S = 1800.0
@@ -271,8 +263,7 @@ def commits_between(good: str, bad: str) -> tuple[str, ...]:
     if good == bad:
         return ()
     span = f"{good}..{bad}"
-    listed = _git("rev-list", "--first-parent", "--reverse", span, what=span)
-    found = tuple(listed.split())
+    found = tuple(_git("rev-list", "--first-parent", "--reverse", span, what=span).split())
     parents = _git("log", "-1", "--format=%P", found[0], what=span).split() if found else []
     if parents[:1] != [good]:
         reason = f"{good[:12]} is no ancestor of {bad[:12]} along the first parents"
@@ -286,10 +277,7 @@ def subject(commit: str) -> str:
 
 @contextmanager
 def checkout(ref: str, build: str) -> Iterator[Checkout]:
-    """Checks a ref out in a worktree of its own, builds it, and removes it when left.
-
-    TargetError: the build failed; `stderr` has its output.
-    """
+    """Yields a ref that is built in a worktree of its own; TargetError if the build fails."""
     commit = resolve(ref)
     inside = _git("rev-parse", "--show-prefix", what=ref)
     with tempfile.TemporaryDirectory(prefix="jissoku-worktree-") as scratch:

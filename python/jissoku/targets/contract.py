@@ -82,10 +82,7 @@ CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILI
 
 
 def read_raw_requests(files: Sequence[Path], *, keepalive: bool) -> tuple[RawRequest, ...]:
-    """Reads requests; without keep-alive, `Connection: close` replaces their Connection fields.
-
-    InputError: a file cannot be read or is not a request, or two have the same name.
-    """
+    """Reads requests; without keep-alive, their Connection fields become `close`."""
     found = tuple(_read(file, keepalive=keepalive) for file in files)
     names = [shape.name for shape in found]
     for name in names:

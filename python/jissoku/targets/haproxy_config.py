@@ -38,13 +38,7 @@ DEFAULTS = "defaults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a configuration.
-
-    Attributes:
-        section: The word that began its section; empty before the first.
-        words: Without quotes and comments; of the line that begins a section, too.
-        opens: Whether it begins the section.
-    """
+    """One line, its words without quotes and comments, and the word that began its section."""
 
     section: str
     words: tuple[str, ...]
@@ -83,8 +77,8 @@ def lines(text: str) -> Iterator[Line]:
         yield Line(section=section, words=words, text=line, opens=opens)
 
 
-def switch(text: str, knob: Knob) -> str:
-    for change in knob.change:
+def switch(text: str, *knobs: Knob) -> str:
+    for change in (change for knob in knobs for change in knob.change):
         if change.kind is ChangeKind.LINE:
             text = _changed(text, change)
     return text
@@ -206,21 +200,16 @@ def _moved(line: Line, chosen: ListenAddress, sockets: dict[str, str]) -> str:
         if line.begins("log") and len(line.words) > 2:
             return line.written(f"log stderr format rfc3164 {' '.join(_levels(line.words))}")
     if line.begins("bind") and len(line.words) > 1:
-        return line.written(_bind(line.words[1:], chosen, sockets))
+        _, address, *parameters = line.words
+        if address == chosen.address:
+            return line.written(" ".join(["bind", "{listen}", *_kept(parameters)]))
+        socket = sockets.setdefault(address, f"{{run}}/other-{len(sockets)}.sock")
+        # Without parameters: it gets no requests, and its certificates may not be readable here.
+        return line.written(f"bind unix@{socket}")
     return line.text
 
 
-def _bind(words: tuple[str, ...], chosen: ListenAddress, sockets: dict[str, str]) -> str:
-    if words[0] == chosen.address:
-        return " ".join(["bind", "{listen}", *_kept(words[1:])])
-    socket = sockets.setdefault(words[0], f"{{run}}/other-{len(sockets)}.sock")
-    # Without parameters: it gets no requests, and its certificates may not be readable here.
-    return f"bind unix@{socket}"
-
-
-def _kept(words: tuple[str, ...]) -> Iterator[str]:
-    """The parameters that say what is spoken, without those of one socket."""
-    rest = list(words)
+def _kept(rest: list[str]) -> Iterator[str]:
     while rest:
         count = SPOKEN.get(rest[0], 0)
         yield from rest[:count]

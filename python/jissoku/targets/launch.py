@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from jissoku.errors import TargetEnded, TargetError
 from jissoku.model import Origin, Transport, Workload
-from jissoku.system.address import Address, free_port, listening_addresses
+from jissoku.system.address import HOST, Address, free_port, listening_addresses
 from jissoku.system.processes import cpu_time, process_tree
 from jissoku.targets import contract, process, response
 from jissoku.targets.prepare import PreparedTarget
@@ -59,10 +59,6 @@ BACKOFF_S = 0.0005
 BACKOFF_S_MAX = 0.01
 
 
-def _never() -> bool:
-    return False
-
-
 def _attempts(running: RunningTarget, limit_ns: int, what: str) -> Iterator[float]:
     """Yields the seconds left for each attempt; TargetError if the target exits between two."""
     deadline = time.monotonic_ns() + limit_ns
@@ -72,10 +68,8 @@ def _attempts(running: RunningTarget, limit_ns: int, what: str) -> Iterator[floa
         if running.pid is None:
             time.sleep(backoff_s)
         elif not running.is_alive_after(backoff_s):
-            raise TargetEnded(
-                f"{running.name} {running.exit_description()} before it {what}",
-                stderr=running.output_tail(),
-            )
+            ended = f"{running.name} {running.exit_description()} before it {what}"
+            raise running.error(ended, TargetEnded)
         backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
 
@@ -83,7 +77,7 @@ def wait_until_ready(
     running: RunningTarget,
     workload: Workload,
     limit_ns: int = READY_LIMIT_NS,
-    give_up: Callable[[], bool] = _never,
+    give_up: Callable[[], bool] = lambda: False,
     note: Callable[[str], object] = str,
 ) -> TargetResponse:
     """Polls a target until it answers successfully, and returns that answer.
@@ -97,9 +91,9 @@ def wait_until_ready(
     server also: it refuses connections.
     """
     start = time.monotonic_ns()
-    refusals, wrong = _Refusals(running, start), _WrongAnswers(running, workload)
+    watch = _Watch(running, workload, start)
     if running.behind is not None:
-        wait_for_listener(running.behind, limit_ns, give_up)
+        wait_for_listener(running.behind, give_up, limit_ns)
     last = "nothing came"
     for rest_s in _attempts(running, limit_ns, "answered"):
         if give_up():
@@ -109,19 +103,18 @@ def wait_until_ready(
         except (OSError, http.client.HTTPException) as error:
             last = _error_text(error)
             if isinstance(error, REFUSED):
-                refusals.check(error)
+                watch.check_refusal(error)
         else:
             if answer.is_success and running.is_alive():
                 return answer
             last = f"it answers {answer.status} {answer.reason}".rstrip()
-            wrong.check(answer)
+            watch.check_answer(answer)
         if time.monotonic_ns() > start + SLOW_START_NS:
             note(f"Waiting for {running.name}, {limit_ns / 1e9:g} s at most: {last}.")
             note = str
-    raise TargetError(
+    raise running.error(
         f"{running.name} gave no good answer to {workload.method} {workload.path} within "
-        f"{limit_ns / 1e9:g} s: {last}",
-        stderr=running.output_tail(),
+        f"{limit_ns / 1e9:g} s: {last}"
     )
 
 
@@ -129,16 +122,19 @@ class ListensElsewhere(TargetError):  # noqa: N818 - the command is right, and g
     """A target that has started, and listens at another address than that of its command."""
 
 
-class _WrongAnswers:
-    """Ends the wait for a target that gives the same wrong answer again and again."""
+class _Watch:
+    """Ends the wait for a target that gives no good answer however long it is waited for."""
 
-    def __init__(self, running: RunningTarget, workload: Workload) -> None:
+    def __init__(self, running: RunningTarget, workload: Workload, start_ns: int) -> None:
         self._running = running
         self._path = workload.path
         self._status, self._since_ns = 0, 0
+        self._start_ns = start_ns
+        self._next_ns = start_ns + SLOW_START_NS
+        self._seen: tuple[tuple[str, ...], int] = ((), 0)
 
-    def check(self, answer: TargetResponse) -> None:
-        """Raises TargetError if the same status has come for long."""
+    def check_answer(self, answer: TargetResponse) -> None:
+        """Raises TargetError if the same wrong status has come for long."""
         now_ns, status = time.monotonic_ns(), answer.status
         if status != self._status:
             self._status, self._since_ns = status, now_ns
@@ -146,23 +142,10 @@ class _WrongAnswers:
             return
         url = self._running.address.url(self._path)
         remedy = REMEDIES.get(status) or REMEDIES.get(status // 100) or "it must answer with 2xx"
-        raise TargetError(
-            f"{self._running.name}: {url} answers {status} {answer.reason}".rstrip()
-            + f"; {remedy}",
-            stderr=self._running.output_tail(),
-        )
+        said = f"{self._running.name}: {url} answers {status} {answer.reason}".rstrip()
+        raise self._running.error(f"{said}; {remedy}")
 
-
-class _Refusals:
-    """Finds out why a target refuses connections."""
-
-    def __init__(self, running: RunningTarget, start_ns: int) -> None:
-        self._running = running
-        self._start_ns = start_ns
-        self._next_ns = start_ns + SLOW_START_NS
-        self._seen: tuple[tuple[str, ...], int] = ((), 0)
-
-    def check(self, error: Exception) -> None:
+    def check_refusal(self, error: Exception) -> None:
         """ListensElsewhere if two looks have found the same address, and little was done.
 
         Of an external server a TargetError if it has refused for long.
@@ -176,18 +159,25 @@ class _Refusals:
         found, used = listening_addresses(pids), sum(cpu_time(pids).run_ns.values())
         if found and found == before and used - used_ns < IDLE_MAX * LOOK_NS:
             here = running.address.socket or running.address.authority
-            port = found[0].rpartition(":")[2]
-            raise ListensElsewhere(
-                f"{running.name} listens on {' and '.join(found)}, and not on {here}: let it"
-                f" listen on {{port}}, or start it and name it --url"
-                f" {running.name}=http://127.0.0.1:{port}/",
-                stderr=running.output_tail(),
+            raise running.error(
+                f"{running.name} listens on {' and '.join(found)}, and not on {here}:"
+                f" {_listen_hint(running, found[0])}",
+                ListensElsewhere,
             )
         self._seen, self._next_ns = (found, used), now + LOOK_NS
 
 
+def _listen_hint(running: RunningTarget, found: str) -> str:
+    """What to change in the command of a target that listens at the address `found`."""
+    if running.address.host != HOST and not running.address.socket:
+        return "let it listen on that address, from which another host sends the load"
+    port = found.rpartition(":")[2]
+    start = f"start it and name it --url {running.name}=http://127.0.0.1:{port}/"
+    return f"let it listen on {{port}}, or {start}"
+
+
 def wait_for_listener(
-    running: RunningTarget, limit_ns: int = READY_LIMIT_NS, give_up: Callable[[], bool] = _never
+    running: RunningTarget, give_up: Callable[[], bool], limit_ns: int = READY_LIMIT_NS
 ) -> None:
     """As `wait_until_ready`, until it accepts connections; no request is sent."""
     for _ in _attempts(running, limit_ns, "listened"):
@@ -198,10 +188,7 @@ def wait_for_listener(
         except OSError:
             continue
         return
-    raise TargetError(
-        f"{running.name} took no connection within {limit_ns / 1e9:g} s",
-        stderr=running.output_tail(),
-    )
+    raise running.error(f"{running.name} took no connection within {limit_ns / 1e9:g} s")
 
 
 def require_reachable(name: str, address: Address) -> None:
@@ -226,21 +213,19 @@ def _error_text(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """Starts targets.
+    """`rng` draws ports and the padding of environments; by default each core has a worker.
 
-    Attributes:
-        rng: Draws ports, and the padding of each start's environment.
-        workers: Workers of each target; None: one for each core.
-        note: Receives a sentence when a target takes long to answer.
-        upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
+    `note` receives a sentence when a target takes long to answer. A reverse proxy forwards to
+    the `upstreams`; none: its recipe's own server is started. Targets listen on the address `host`.
     """
 
     cores: tuple[int, ...]
     rng: random.Random
     workers: int | None = None
-    give_up: Callable[[], bool] = _never
+    give_up: Callable[[], bool] = lambda: False
     note: Callable[[str], object] = str
     upstreams: tuple[Address, ...] = ()
+    host: str = HOST
 
     def start(
         self, prepared: PreparedTarget, workload: Workload, promised: Container[int] = ()
@@ -252,17 +237,17 @@ class Launcher:
         """
         on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
         options = LaunchOptions(
-            port=None if on_unix else free_port(self.rng, promised),
+            port=None if on_unix else free_port(self.rng, promised, self.host),
             cores=self.cores,
             workers=len(self.cores) if self.workers is None else self.workers,
             seed=self.rng.getrandbits(31),
             upstreams=self.upstreams,
+            host=self.host,
         )
         return process.start(prepared, options)
 
     @contextmanager
     def ready(self, prepared: PreparedTarget, workload: Workload) -> Iterator[RunningTarget]:
-        """Starts a target and waits until it answers with success; stops it when left."""
         with self.start(prepared, workload) as running:
             wait_until_ready(running, workload, give_up=self.give_up, note=self.note)
             yield running
@@ -292,17 +277,13 @@ def expected_response(
 def verify(
     running: RunningTarget, workload: Workload, first: TargetResponse, expected: ExpectedResponse
 ) -> None:
-    """Compares a target's first answer, and one to each of its requests, with the expected answer.
-
-    TargetError: the end of a sentence; `stderr` has the target's output.
-    """
+    """Compares a target's first answer, and one to each of its requests, with the expected one."""
     try:
         response.check_response(first, expected, workload.match)
         for index in range(max(1, len(workload.raw_requests))):
             again = response.send_request(running.address, workload, index=index)
             response.check_response(again, expected, workload.match)
     except TargetError as error:
-        raise TargetError(str(error), stderr=running.output_tail()) from error
+        raise running.error(str(error)) from error
     except (OSError, http.client.HTTPException) as error:
-        message = f"answered once, and not a second time: {error}"
-        raise TargetError(message, stderr=running.output_tail()) from error
+        raise running.error(f"answered once, and not a second time: {error}") from error

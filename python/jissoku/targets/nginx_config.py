@@ -35,10 +35,7 @@ NO_NEWLINE = "\\ No newline at end of file"
 class Directive:
     """A directive, and the offsets in its file.
 
-    Attributes:
-        words: Its parameters, without quotes.
-        end: After its semicolon or its closing brace.
-        body: After its opening brace; None for a simple directive.
+    `end` is after its semicolon or closing brace, `body` after its opening brace.
     """
 
     name: str
@@ -63,8 +60,6 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The files of a configuration, the main one first, as texts."""
-
     texts: Mapping[Path, str]
 
     @property
@@ -87,7 +82,6 @@ class Configuration:
                         yield from self._walk(parse(self.texts[file], file), above, deep + 1)
 
     def named(self, name: str, within: Directive | None = None) -> list[Directive]:
-        """The directives of this name, directly in a block or anywhere."""
         return [
             directive
             for above, directive in self.walk()
@@ -222,7 +216,6 @@ INDENT = "    "
 
 
 def replaced(directive: Directive, text: str) -> Edit:
-    """Replaces a directive by `text`; empty text removes it."""
     return Edit(file=directive.file, start=directive.start, end=directive.end, text=text)
 
 
@@ -340,17 +333,8 @@ def _version(configuration: Configuration, above: Sequence[Directive]) -> Iterat
 
 # Parameters of the socket (ngx_http_core_module), as opposed to those of its protocol.
 OF_SOCKET = (
-    "accept_filter=",
-    "backlog=",
-    "bind",
-    "deferred",
-    "fastopen=",
-    "ipv6only=",
-    "rcvbuf=",
-    "reuseport",
-    "setfib=",
-    "so_keepalive=",
-    "sndbuf=",
+    *("accept_filter=", "backlog=", "bind", "deferred", "fastopen=", "ipv6only=", "rcvbuf="),
+    *("reuseport", "setfib=", "so_keepalive=", "sndbuf="),
 )
 EVERYWHERE = ("*", "0.0.0.0")  # noqa: S104 - read, and never bound to
 PORT = "80"
@@ -404,8 +388,8 @@ MAIN = "main"
 AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
 
 
-def switch(configuration: Configuration, knob: Knob) -> Configuration:
-    for change in knob.change:
+def switch(configuration: Configuration, *knobs: Knob) -> Configuration:
+    for change in (change for knob in knobs for change in knob.change):
         if change.kind in EDITS:
             configuration = configuration.edited(EDITS[change.kind](configuration, change))
     return configuration
@@ -415,7 +399,12 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
     """Why a knob has no effect here, as the end of a sentence; empty if it has one."""
     if not all(change.kind in EDITS for change in knob.change):
         return "is not a directive"
-    if _workers(configuration, cores) < knob.workers_min:
+    workers = 1
+    for above, directive in configuration.walk():
+        if directive.name == "worker_processes" and not above:
+            (word,) = directive.words
+            workers = cores if word in AS_MANY_AS_CORES else int(word)
+    if workers < knob.workers_min:
         return "is for several workers, and there is one"
     settings = {" ".join((found.name, *found.words)) for _, found in configuration.walk()}
     if knob.needs and not configuration.named(knob.needs) and knob.needs not in settings:
@@ -426,15 +415,6 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
         if change.kind is ChangeKind.LISTEN and not addresses(configuration):
             return "is for a listen directive with a TCP address, and there is none"
     return ""
-
-
-def _workers(configuration: Configuration, cores: int) -> int:
-    found = 1
-    for above, directive in configuration.walk():
-        if directive.name == "worker_processes" and not above:
-            (word,) = directive.words
-            found = cores if word in AS_MANY_AS_CORES else int(word)
-    return found
 
 
 def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
@@ -466,27 +446,23 @@ def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edi
             continue
         if any(word.startswith(names) for word in directive.words):
             continue
-        if change.name == "access_log" and not _is_plain_file(directive):
-            continue
-        # Its second word is the name of a format, even if it looks like a parameter.
-        named = "combined " if change.name == "access_log" and len(directive.words) == 1 else ""
+        named = ""
+        if change.name == "access_log":
+            # Only a log to a file without variables in its name can be buffered
+            # (ngx_http_log_module).
+            file = directive.words[0] if directive.words else "$"
+            if file.startswith(("syslog:", "/dev/")) or "$" in file:
+                continue
+            # Its second word is the name of a format, even if it looks like a parameter.
+            named = "combined " if len(directive.words) == 1 else ""
         yield extended(configuration, directive, f"{named}{change.value}")
 
 
 def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Sets a directive in its block, unless it is set there already."""
-    stands = any(
-        directive.name == change.name and _is_within(above, change.where)
-        for above, directive in configuration.walk()
-    )
-    if not stands:
+    walk = configuration.walk()
+    if not any(one.name == change.name and _is_within(above, change.where) for above, one in walk):
         yield from setting(configuration, change)
-
-
-def _is_plain_file(log: Directive) -> bool:
-    """Only a log to a file without variables in its name can be buffered (ngx_http_log_module)."""
-    file = log.words[0] if log.words else "$"
-    return not file.startswith(("syslog:", "/dev/")) and "$" not in file
 
 
 def _is_within(above: tuple[Directive, ...], where: str) -> bool:

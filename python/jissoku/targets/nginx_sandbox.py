@@ -64,7 +64,6 @@ def unescape_placeholders(text: str) -> str:
 
 
 def within_cores(configuration: Configuration) -> Configuration:
-    """The same with `worker_cpu_affinity auto` limited to the lab's cores."""
     return configuration.edited(
         replaced(directive, WITHIN_CORES)
         for above, directive in configuration.walk()
@@ -248,14 +247,12 @@ def upstreams(configuration: Configuration) -> tuple[Address, ...]:
             *scheme, text = directive.words[0].split("://", 1)
         else:
             continue
-        if (one := _nginx_address(text, DEFAULT_PORTS.get("".join(scheme), 80))) is not None:
+        # As nginx writes it: `host:port/path`, or `unix:/path:/path`.
+        if text.startswith("unix:"):
+            path = text.removeprefix("unix:").partition(":")[0]
+            one = Address(socket=path) if path.startswith("/") else None
+        else:
+            one = tcp_address(text.partition("/")[0], DEFAULT_PORTS.get("".join(scheme), 80))
+        if one is not None:
             found[one] = None
     return tuple(found)
-
-
-def _nginx_address(text: str, default_port: int) -> Address | None:
-    """An address as nginx writes it: `host:port/path`, or `unix:/path:/path`."""
-    if text.startswith("unix:"):
-        path = text.removeprefix("unix:").partition(":")[0]
-        return Address(socket=path) if path.startswith("/") else None
-    return tcp_address(text.partition("/")[0], default_port)

@@ -11,33 +11,19 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from jissoku.errors import InputError
 
-# Their values. `listen` is replaced by several words, which the recipe gives for TCP or Unix.
-MEANINGS = {
-    "port": "the port to listen on, on 127.0.0.1",
-    "socket": "path of the Unix socket to listen on",
-    "listen": "the recipe's words for the address to listen on",
-    "upstreams": "the servers that a reverse proxy forwards to, each in the recipe's own words",
-    "upstream_port": "the port of one of them",
-    "upstream_socket": "path of the Unix socket of one of them",
-    "upstream_index": "its number, from 0",
-    "workers": "how many workers: as many as the target has cores",
-    "mask": "those cores as ones in a row of digits, core 0 the last, as nginx writes them",
-    "files": "folder of the contract's files",
-    "run": "a fresh folder of this start, removed afterwards; configuration files are in it",
-    "cache": "folder of what was built for the recipe",
-    "apps": "folder of the small applications that come with the recipes",
-    "program": "the recipe's program, found on this machine",
-    "python": "the Python that runs the lab",
-    "jissoku": "the command jissoku installed with that Python",
-    "user": "name of the user who runs the lab",
-    "group": "name of that user's group",
-}
+# What each of them stands for.
+MEANINGS: dict[str, str] = tomllib.loads(
+    files("jissoku.targets").joinpath("placeholders.toml").read_text(encoding="utf-8")
+)
 
 # Values of placeholders, by name.
 Values = dict[str, str | tuple[str, ...]]
@@ -95,7 +81,6 @@ class BuildPaths:
     files: Path
 
     def values(self, recipe: str) -> Values:
-        """The values of placeholders that do not depend on a start."""
         return {
             "apps": str(APPS),
             "cache": str((self.cache / recipe).absolute()),
@@ -115,7 +100,6 @@ def default_cache() -> Path:
 
 
 def search_path() -> str:
-    """The user's PATH, and Debian's folders for servers after it."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
 
 
@@ -126,11 +110,10 @@ def find_program(name: str) -> Path | None:
 
 def find_module(name: str) -> Path | None:
     """The file of a Python module, which is not imported (packages above it are)."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    with suppress(ImportError, ValueError):
+        if (spec := importlib.util.find_spec(name)) is not None and spec.origin:
+            return Path(spec.origin)
+    return None
 
 
 def find_header(name: str) -> bool:
@@ -141,14 +124,9 @@ def find_header(name: str) -> bool:
     compiler = find_program("cc")
     if compiler is None:
         return False
-    asked = subprocess.run(
-        [compiler, "-E", "-x", "c", "-"],
-        input=f"#if !__has_include(<{name}>)\n#error\n#endif\n".encode(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return asked.returncode == 0
+    text = f"#if !__has_include(<{name}>)\n#error\n#endif\n".encode()
+    words = [str(compiler), "-E", "-x", "c", "-"]
+    return subprocess.run(words, input=text, capture_output=True, check=False).returncode == 0
 
 
 def run_program(

@@ -1,50 +1,35 @@
-"""Turns a recipe into a target that can be started here, or into the reason why it cannot."""
+"""Turns a recipe into a target that can be started here, or into the reason why it cannot.
+
+A target without a version is not measured.
+"""
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from jissoku import model
 from jissoku.errors import InputError, TargetError
-from jissoku.model import (
-    Arm,
-    BuildStep,
-    Capability,
-    ConfigFile,
-    ForwardArguments,
-    ListenArguments,
-    Origin,
-    Recipe,
-    StartCommand,
-    Transport,
-    UnavailableTarget,
-)
 from jissoku.system.address import Address
-from jissoku.targets import catalogue, provenance
-from jissoku.targets.placeholders import (
-    BuildPaths,
-    Values,
-    fill,
-    fill_text,
-    find_header,
-    find_module,
-    find_program,
-    run_program,
-)
-from jissoku.targets.provenance import redact
+from jissoku.system.redaction import redact
+from jissoku.targets import catalogue, placeholders
 
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
 
-# A probe only examines the machine.
-PROBE_LIMIT_S = 20.0
+# A probe only examines the machine, and a program prints its version.
+PROBE_LIMIT_S = VERSION_LIMIT_S = 20.0
+
+# Suffixes of the source files that a recipe's build compiles.
+SOURCES = (".c", ".cc", ".cpp", ".go", ".rs")
 
 MODULE = "module:"
 
-NO_LISTEN = ListenArguments(tcp=())
+NO_LISTEN = model.ListenArguments(tcp=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,46 +51,41 @@ class PreparedTarget:
     """
 
     name: str
-    origin: Origin
+    origin: model.Origin
     version: str
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: frozenset[model.Capability] = frozenset()
     description: str = ""
     limitations: str = ""
     binary_sha256: str = ""
     source_sha256: str = ""
-    start: StartCommand | None = None
-    listen: ListenArguments = NO_LISTEN
-    config: tuple[ConfigFile, ...] = ()
-    values: Values = field(default_factory=dict)
+    start: model.StartCommand | None = None
+    listen: model.ListenArguments = NO_LISTEN
+    config: tuple[model.ConfigFile, ...] = ()
+    values: placeholders.Values = field(default_factory=dict)
     address: Address | None = None
     folder: Path | None = None
     inherits: bool = False
     compiles: bool | None = None
-    forward: ForwardArguments | None = None
+    forward: model.ForwardArguments | None = None
     behind: "PreparedTarget | None" = None
-    upstream: Transport = Transport.TCP
+    upstream: model.Transport = model.Transport.TCP
     is_tls: bool = False
     user_upstreams: tuple[Address, ...] = ()
 
-    @property
-    def listens_unix(self) -> bool:
-        return bool(self.listen.unix)
-
-    def with_upstream(self, upstream: Transport) -> "PreparedTarget":
+    def with_upstream(self, upstream: model.Transport) -> "PreparedTarget":
         """With its upstream server on this transport; unchanged if it is not a reverse proxy."""
         if self.forward is None or upstream is self.upstream:
             return self
-        if upstream is Transport.UNIX and not self.forward.unix:
+        if upstream is model.Transport.UNIX and not self.forward.unix:
             raise InputError(f"{self.name} cannot forward to a Unix socket")
         description = f"{self.description}\nThe server behind it listens on {upstream.value}."
         return replace(self, upstream=upstream, description=description)
 
-    def arm(self, name: str = "") -> Arm:
-        """Its record, whose command has the placeholders unfilled."""
+    def arm(self, name: str = "") -> model.Arm:
         environment = self.start.environment if self.start else {}
         parts = [f"{file.name}\0{file.text}" for file in self.config]
         parts += [f"{name}={value}" for name, value in sorted(environment.items())]
-        return Arm(
+        return model.Arm(
             name=name or self.name,
             target=self.name,
             origin=self.origin,
@@ -119,33 +99,37 @@ class PreparedTarget:
         )
 
 
-def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget | None:
+def missing_requirement(
+    recipe: model.Recipe, place: placeholders.BuildPaths
+) -> model.UnavailableTarget | None:
     """Why a recipe is unavailable here, without building it; None if it is available."""
     reason = next(_missing_requirements(recipe, place), "")
     return _unavailable(recipe, reason) if reason else None
 
 
-def _missing_requirements(recipe: Recipe, place: BuildPaths) -> Iterator[str]:
+def _missing_requirements(recipe: model.Recipe, place: placeholders.BuildPaths) -> Iterator[str]:
     lacks: tuple[tuple[tuple[str, ...], Callable[[str], object], str], ...] = (
-        (recipe.programs, find_program, "no program {} on the PATH"),
-        (recipe.modules, find_module, "this Python has no module {}"),
-        (recipe.headers, find_header, "the C compiler finds no header {}"),
+        (recipe.programs, placeholders.find_program, "no program {} on the PATH"),
+        (recipe.modules, placeholders.find_module, "this Python has no module {}"),
+        (recipe.headers, placeholders.find_header, "the C compiler finds no header {}"),
         (recipe.files, lambda file: Path(file).is_file(), "no file {}"),
     )
     for names, find, lack in lacks:
         yield from (lack.format(name) for name in names if not find(name))
     values = place.values(recipe.name)
     yield from _probed(recipe, values)
-    program = fill_text(recipe.program, values)
-    if not recipe.build and find_program(program) is None:
+    program = placeholders.fill_text(recipe.program, values)
+    if not recipe.build and placeholders.find_program(program) is None:
         yield f"no program {Path(program).name} here"
 
 
-def _probed(recipe: Recipe, values: Values) -> Iterator[str]:
+def _probed(recipe: model.Recipe, values: placeholders.Values) -> Iterator[str]:
     if not recipe.probe:
         return
     try:
-        code, said = run_program(fill(recipe.probe, values), PROBE_LIMIT_S)
+        code, said = placeholders.run_program(
+            placeholders.fill(recipe.probe, values), PROBE_LIMIT_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield f"its probe cannot be run: {error}"
         return
@@ -153,41 +137,43 @@ def _probed(recipe: Recipe, values: Values) -> Iterator[str]:
         yield said.strip().rpartition("\n")[2] or f"its probe exited with {code}"
 
 
-def _unavailable(recipe: Recipe, reason: str) -> UnavailableTarget:
+def _unavailable(recipe: model.Recipe, reason: str) -> model.UnavailableTarget:
     # The Python to install into, as a command typed in the working directory names it.
     python = Path(sys.executable)
     if python.is_relative_to(Path.cwd()):
         shown = str(python.relative_to(Path.cwd()))
     else:
         shown = "python3" if sys.prefix == sys.base_prefix else "python"
-    hint = fill_text(recipe.install, {"python": shown})
-    return UnavailableTarget(name=recipe.name, reason=reason, install_hint=hint)
+    hint = placeholders.fill_text(recipe.install, {"python": shown})
+    return model.UnavailableTarget(name=recipe.name, reason=reason, install_hint=hint)
 
 
-def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget:
+def prepare(
+    recipe: model.Recipe, place: placeholders.BuildPaths
+) -> PreparedTarget | model.UnavailableTarget:
     """Builds a recipe's target, and determines its version; TargetError with the output."""
     lack = missing_requirement(recipe, place)
     if lack is not None:
         return lack
     behind = _behind(recipe, place)
-    if isinstance(behind, UnavailableTarget):
+    if isinstance(behind, model.UnavailableTarget):
         return _unavailable(recipe, f"{behind.name}, which serves behind it: {behind.reason}")
     values = place.values(recipe.name)
     try:
         program = _built_program(recipe, values)
         values["program"] = str(program)
-        version = provenance.reported(recipe.version, values, "version")
-        binary_sha256 = provenance.sha256(_binary(recipe, program, values))
+        version = reported(recipe.version, values, "version")
+        binary_sha256 = sha256(_binary(recipe, program, values))
         source_sha256 = (
-            provenance.reported(recipe.sources, values, "sources")
+            reported(recipe.sources, values, "sources")
             if recipe.sources is not None
-            else provenance.sources_sha256(recipe.build, values)
+            else sources_sha256(recipe.build, values)
         )
     except TargetError as error:
         raise TargetError(f"{recipe.name}: {error}", stderr=error.stderr) from error
     return PreparedTarget(
         name=recipe.name,
-        origin=Origin.RECIPE,
+        origin=model.Origin.RECIPE,
         version=version,
         capabilities=frozenset(recipe.capabilities),
         compiles=recipe.compiles,
@@ -204,8 +190,48 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     )
 
 
-def _behind(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget | None:
-    """The server behind a reverse proxy; None for every other target."""
+def reported(query: model.VersionQuery, values: placeholders.Values, what: str) -> str:
+    """Returns what a program prints of its version or sources: the groups of the pattern."""
+    command = placeholders.fill(query.command, values)
+    try:
+        _, said = placeholders.run_program(command, VERSION_LIMIT_S)
+    except OSError as error:
+        reason = f"{command[0]}: {error.strerror}"
+        raise TargetError(f"its {what} cannot be determined: {reason}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"it does not say its {what} within {VERSION_LIMIT_S:g} s") from error
+    found = re.search(query.pattern, said)
+    text = " ".join(group.strip() for group in found.groups() if group) if found else ""
+    if not text:
+        raise TargetError(f"it does not report its {what}, which is required", stderr=said)
+    return text
+
+
+def sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TargetError(f"{path.name} cannot be hashed: {error.strerror}") from error
+
+
+def sources_sha256(steps: Sequence[model.BuildStep], values: placeholders.Values) -> str:
+    """Hashes the sources of a program: the build commands, and the files that they name.
+
+    Commands are hashed with their placeholders, so that the hash does not depend on folders.
+    Empty if the commands name no source file, for example only a folder.
+    """
+    words = [word for step in steps for word in step.command]
+    sources = [word for word in placeholders.fill(words, values) if word.endswith(SOURCES)]
+    if not sources:
+        return ""
+    parts = [*words, *(sha256(Path(source)) for source in sources)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _behind(
+    recipe: model.Recipe, place: placeholders.BuildPaths
+) -> PreparedTarget | model.UnavailableTarget | None:
     if recipe.forward is None:
         return None
     found = prepare(catalogue.get_recipe(catalogue.recipes(), recipe.forward.behind), place)
@@ -214,35 +240,35 @@ def _behind(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     return found
 
 
-def _built_program(recipe: Recipe, values: Values) -> Path:
+def _built_program(recipe: model.Recipe, values: placeholders.Values) -> Path:
     for step in recipe.build:
         _run(step, values)
-    program = find_program(fill_text(recipe.program, values))
+    program = placeholders.find_program(placeholders.fill_text(recipe.program, values))
     if program is None:
         raise TargetError("its steps of getting ready made no program")
     return program
 
 
-def _binary(recipe: Recipe, program: Path, values: Values) -> Path:
+def _binary(recipe: model.Recipe, program: Path, values: placeholders.Values) -> Path:
     if recipe.binary.startswith(MODULE):
         name = recipe.binary.removeprefix(MODULE)
-        found = find_module(name)
+        found = placeholders.find_module(name)
         if found is None:
             raise TargetError(f"the file of the module {name} was not found")
         return found
-    return Path(fill_text(recipe.binary, values)) if recipe.binary else program
+    return Path(placeholders.fill_text(recipe.binary, values)) if recipe.binary else program
 
 
-def _run(step: BuildStep, values: Values) -> None:
+def _run(step: model.BuildStep, values: placeholders.Values) -> None:
     folder = Path(str(values["cache"]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TargetError(f"{folder} cannot be made: {error.strerror}") from error
-    added = {key: fill_text(value, values) for key, value in step.environment.items()}
-    command = fill(step.command, values)
+    added = {key: placeholders.fill_text(value, values) for key, value in step.environment.items()}
+    command = placeholders.fill(step.command, values)
     try:
-        code, said = run_program(
+        code, said = placeholders.run_program(
             command, PREPARE_LIMIT_S, folder=folder, environment=os.environ | added
         )
     except OSError as error:

@@ -9,15 +9,15 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic_ns
-from typing import IO, Self
+from typing import IO
 
 from jissoku.errors import TargetError
-from jissoku.model import StartCommand, Transport
-from jissoku.system.address import Address, free_port, listener_pid, listener_pids
+from jissoku.model import Origin, StartCommand, Transport
+from jissoku.system.address import HOST, Address, free_port, listener_pid, listener_pids
 from jissoku.system.background import on_cores
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
@@ -30,11 +30,10 @@ VMSTAT = Path("/proc/vmstat")
 
 def oom_kills() -> int | None:
     """Processes that the OOM killer has killed since boot; None where the kernel does not count."""
-    try:
-        found = re.search(r"^oom_kill (\d+)$", VMSTAT.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) if found else None
+    with suppress(OSError):
+        if found := re.search(r"^oom_kill (\d+)$", VMSTAT.read_text(), re.MULTILINE):
+            return int(found[1])
+    return None
 
 
 def oom_cause(number: int, kills_before: int | None) -> str:
@@ -68,12 +67,9 @@ TAIL_BYTES = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """Parameters of one start of a target.
+    """`port` None is a Unix socket; the seed decides the size of the environment's padding.
 
-    Attributes:
-        port: On 127.0.0.1; None for a Unix socket in the start's own folder.
-        seed: Decides the size of the environment's padding.
-        upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
+    `host` is the address to listen on.
     """
 
     port: int | None
@@ -81,6 +77,7 @@ class LaunchOptions:
     workers: int
     seed: int
     upstreams: tuple[Address, ...] = ()
+    host: str = HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +91,8 @@ class _Child:
     oom_kills: int | None
 
 
-@dataclass(eq=False, slots=True)
-class RunningTarget:
+@dataclass(eq=False)
+class RunningTarget(AbstractContextManager["RunningTarget"]):
     """A target that was started, or one that runs elsewhere, for a URL: without a child.
 
     `behind` is the server that was started for a reverse proxy. It is stopped with the proxy, and
@@ -109,9 +106,6 @@ class RunningTarget:
     _user_upstreams: tuple[Address, ...] = ()
     _stopped: bool = False
     _last_output: str = ""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -159,13 +153,15 @@ class RunningTarget:
         return f"exited with code {code}{background}"
 
     def output_tail(self) -> str:
-        """The end of its output (stdout and stderr), not redacted."""
         if self._child is None or self._child.output.closed:
             return self._last_output
-        size = self.output_bytes()
-        start = max(0, size - TAIL_BYTES)
+        start = max(0, self.output_bytes() - TAIL_BYTES)
         # Not by seeking: the target writes at the same offset.
-        return os.pread(self._child.output.fileno(), size - start, start).decode(errors="replace")
+        return os.pread(self._child.output.fileno(), TAIL_BYTES, start).decode(errors="replace")
+
+    def error(self, message: str, kind: type[TargetError] = TargetError) -> TargetError:
+        """An error with the end of its output."""
+        return kind(message, stderr=self.output_tail())
 
     def output_bytes(self) -> int:
         """How many bytes it wrote until it was stopped; a log line per request would show here."""
@@ -174,10 +170,7 @@ class RunningTarget:
         return os.fstat(self._child.output.fileno()).st_size
 
     def stop(self) -> bool:
-        """Ends all its processes and removes its folder; a second call does nothing.
-
-        Returns whether it ended on SIGTERM, or had to be killed; TargetError if that fails.
-        """
+        """Ends all its processes, removes its folder, and returns whether it ended on SIGTERM."""
         if self._child is None or self._stopped:
             return True
         self._stopped = True
@@ -188,7 +181,7 @@ class RunningTarget:
             self._child.process.wait()
             supervisor().unwatch(self._child.session.mark)
         except TimeoutError as error:
-            raise TargetError(f"{self.name}: {error}", stderr=self.output_tail()) from error
+            raise self.error(f"{self.name}: {error}") from error
         finally:
             self._last_output = self.output_tail()
             self._child.output.close()
@@ -199,7 +192,7 @@ class RunningTarget:
 def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
     """Starts a target as the leader of a new session, on the given cores; a URL is not started.
 
-    TargetError: it cannot be started there; nothing is left of the attempt.
+    TargetError: nothing is left of the attempt.
     """
     if prepared.address is not None:
         return RunningTarget(prepared.name, prepared.address)
@@ -208,7 +201,7 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         rng = random.Random(placement.seed)
         taken = () if placement.port is None else (placement.port,)
         port = None if prepared.upstream is Transport.UNIX else free_port(rng, taken)
-        own = replace(placement, port=port, seed=rng.getrandbits(31))
+        own = replace(placement, port=port, seed=rng.getrandbits(31), host=HOST)
         behind = start(prepared.behind, own)
         placement = replace(placement, upstreams=(behind.address,))
     try:
@@ -227,10 +220,13 @@ def _start(
     if not words:
         kind = "a Unix socket" if placement.port is None else "a TCP port"
         raise TargetError(f"{prepared.name} cannot listen on {kind}")
+    if placement.port is not None and prepared.origin is not Origin.COMMAND:
+        words = _at_host(prepared.name, words, placement.host)
     folder = Path(tempfile.mkdtemp(prefix="jissoku-"))
     socket = "" if placement.port is not None else str(folder / "socket")
     is_tls = prepared.is_tls and not socket
-    address = Address(port=placement.port or 0, socket=socket, is_tls=is_tls)
+    host = HOST if socket else placement.host
+    address = Address(host=host, port=placement.port or 0, socket=socket, is_tls=is_tls)
     values: Values = prepared.values | {
         "run": str(folder),
         "workers": str(placement.workers),
@@ -254,6 +250,19 @@ def _start(
     return RunningTarget(prepared.name, address, child, behind, prepared.user_upstreams)
 
 
+def _at_host(name: str, words: tuple[str, ...], host: str) -> tuple[str, ...]:
+    """The words of a recipe that say where to listen, for another address than 127.0.0.1.
+
+    One of version 6 is in brackets before a port (RFC 3986 section 3.2.2). A command says itself
+    where it listens, and has no such words.
+    """
+    bracketed = f"[{host}]" if ":" in host else host
+    found = tuple(word.replace(f"{HOST}:", f"{bracketed}:").replace(HOST, host) for word in words)
+    if host != HOST and found == words:
+        raise TargetError(f"{name} listens on {HOST} only, so no load can come from another host")
+    return found
+
+
 def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
     words = []
     for index, one in enumerate(servers):
@@ -261,12 +270,8 @@ def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
         text = prepared.forward.unix if one.socket else prepared.forward.tcp
         if not text:
             raise TargetError(f"{prepared.name} cannot forward to a Unix socket")
-        values: Values = {
-            "upstream_port": str(one.port),
-            "upstream_socket": one.socket,
-            "upstream_index": str(index),
-        }
-        words.append(fill_text(text, values))
+        values: Values = {"upstream_port": str(one.port), "upstream_socket": one.socket}
+        words.append(fill_text(text, values | {"upstream_index": str(index)}))
     return "\n".join(words)
 
 
@@ -322,8 +327,7 @@ def _inherited(cores: tuple[int, ...]) -> Iterator[None]:
     that runs already would come too late for its threads.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = hard == resource.RLIM_INFINITY
-    wanted = FILES_OPEN_MAX if unlimited else min(hard, FILES_OPEN_MAX)
+    wanted = FILES_OPEN_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_OPEN_MAX)
     with on_cores(cores):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

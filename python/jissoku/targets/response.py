@@ -18,8 +18,7 @@ from typing import BinaryIO
 
 from jissoku import model
 from jissoku.errors import TargetError
-from jissoku.model import ConnectionMode, Match, Workload
-from jissoku.model.updated import updated
+from jissoku.model import ConnectionMode, Match, Workload, updated
 from jissoku.system.address import Address
 
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -54,8 +53,7 @@ def exchange(
 ) -> bytes:
     """Sends a message on an open WebSocket, and returns the one that comes back.
 
-    Raises OSError, http.client.HTTPException for malformed frames, and TargetError for a message
-    of another type and a Close.
+    TargetError if that is of another type or a Close.
     """
     opcode = TEXT if is_text else BINARY
     connection.sendall(frame(opcode, message))
@@ -242,6 +240,10 @@ def request(address: Address, workload: Workload, index: int = 0) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
+def expect_echo(workload: Workload) -> ExpectedResponse:
+    return ExpectedResponse(status=SWITCHING_PROTOCOLS, content_type="", body=workload.message)
+
+
 def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
     """Makes the first response the expected one; TargetError unless it is a success."""
     if not 200 <= answer.status < 300:
@@ -256,20 +258,14 @@ def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
     )
 
 
-def expect_echo(workload: Workload) -> ExpectedResponse:
-    return ExpectedResponse(status=SWITCHING_PROTOCOLS, content_type="", body=workload.message)
-
-
 def check_response(
     answer: TargetResponse, expected: ExpectedResponse, match: Match = Match.BYTES
 ) -> None:
     """Compares an answer with the expected one: status, content type, and what `match` asks for.
 
-    What is expected by the contract has to be the same in all bytes.
-
-    Raises:
-        ChangedBody: Only the bodies differ, from an expected one that the target has given itself.
-        TargetError: They differ; the message names the difference, as the end of a sentence.
+    What is expected by the contract has to be the same in all bytes. ChangedBody if only the
+    bodies differ, from one that the target has given itself, else TargetError: the end of a
+    sentence.
     """
     before = " (its first answer)" if expected.is_first_response else ""
     match = match if expected.is_first_response else Match.BYTES
@@ -300,7 +296,6 @@ def check_response(
 
 
 def _changed(text: str, answer: TargetResponse, expected: ExpectedResponse) -> TargetError:
-    """The error of another body; of a target's own bodies with the option that accepts them."""
     if not expected.is_first_response:
         return TargetError(text)
     if _is_same_json(answer.body, expected.body):

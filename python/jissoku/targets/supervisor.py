@@ -39,13 +39,9 @@ CLOSE_LIMIT_S = 5.0
 
 
 class Message(msgspec.Struct, omit_defaults=True):
-    """One line of the pipe, for the first of its fields that is given.
+    """A line of the pipe: the lab's processes, a target, the mark of one that ended, or the end.
 
-    Attributes:
-        lab: All processes of the lab.
-        target: A target that was started, or is about to be; `folder` is its own.
-        forget: The mark of a target that has ended.
-        done: The lab ends by itself.
+    A target is sent before and after its start, with its own folder.
     """
 
     lab: ProcessSession | None = None
@@ -88,9 +84,8 @@ class Supervisor:
 
     def close(self) -> None:
         """Ends the supervisor process without stopping targets."""
-        if os.getpid() != self._owner:
-            return  # A fork of the lab ends; the lab itself continues.
-        if self._pipe.closed:
+        # If a fork of the lab ends, the lab itself continues.
+        if os.getpid() != self._owner or self._pipe.closed:
             return
         with suppress(BrokenPipeError):
             self._pipe.write(Message(done=True).line())
@@ -141,10 +136,7 @@ def supervisor() -> Supervisor:
 
 
 def supervise(lines: Iterable[bytes]) -> list[str]:
-    """Reads the lab's messages until they end, and ends the processes that a killed lab has left.
-
-    Returns a sentence for each process that could not be ended.
-    """
+    """Ends what a killed lab has left, and returns a sentence for each process that stays."""
     lab: ProcessSession | None = None
     watched: dict[bytes, Message] = {}
     for line in lines:

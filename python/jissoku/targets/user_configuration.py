@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError
-from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
-from jissoku.model.updated import updated
+from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand, updated
 from jissoku.system.address import HOST, Address
 from jissoku.targets.prepare import PreparedTarget
 
@@ -53,11 +52,8 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
 ) -> PreparedTarget:
     """A program that runs a user's configuration, as it was moved into the lab.
 
-    Args:
-        base: The program as prepared from its recipe: gives version and hash.
-        command: Starts it; has placeholders.
-        unix: How the program writes the address of a Unix socket.
-        folder: Where the command is run; None: in the folder of the start.
+    Version and hash are those of `base`. `command` has placeholders; it is run in `folder`, or
+    else in that of the start. `unix` is how the program writes the address of a Unix socket.
     """
     return updated(
         base,

@@ -5,7 +5,7 @@ They are found by the names of their files, and by a key that is no path.
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,8 @@ from markupsafe import Markup
 from jissoku.errors import InputError
 from jissoku.measure.history import documents
 from jissoku.measure.reports import DrawFlameGraph, profile_page
-from jissoku.model import TuningResult
+from jissoku.model import TuningResult, join_names
 from jissoku.model.explanation import Explanation
-from jissoku.model.wording import join_names
 from jissoku.records import files, read_profiles
 from jissoku.records.run_folder import EXPLANATION_FILE, PROFILES_FILE, TUNING_FILE
 from jissoku.report import page, tuning_to_text
@@ -29,21 +28,12 @@ from jissoku.request import AnyRequest
 
 Record = TypeVar("Record")
 
-# Rows at hand; one is read again when its file has changed.
-ROWS_KEPT = 1024
-
 VERBS = {EXPLANATION_FILE: "explain", TUNING_FILE: "tune", PROFILES_FILE: "profile"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """One of them; `problem` is why its record cannot be read.
-
-    Attributes:
-        targets: Names, with a comma between two.
-        result: A sentence.
-        request: What was asked; None: its record does not say.
-    """
+    """One of them; `targets` are names with commas, `problem` is why its record cannot be read."""
 
     key: str
     folder: Path
@@ -69,7 +59,6 @@ def key_of(folder: Path | str) -> str:
 
 
 def found_analyses(roots: Sequence[Path], cache: Path | None) -> list[Analysis]:
-    """All of them, newest first."""
     found = documents([root for root in roots if root.is_dir()], cache)
     rows = [one for folder, name in found if (one := analysis_in(Path(folder), name)) is not None]
     return sorted(rows, key=lambda one: (one.written_utc, one.key), reverse=True)
@@ -84,12 +73,12 @@ def analysis_in(folder: Path, document: str) -> Analysis | None:
     return _read(folder, document, changed_ns)
 
 
-@lru_cache(maxsize=ROWS_KEPT)
+@lru_cache(maxsize=1024)  # One is read again when its file has changed.
 def _read(folder: Path, document: str, changed_ns: int) -> Analysis:
     written = dt.datetime.fromtimestamp(changed_ns // 10**9, dt.UTC).isoformat()
     bare = Analysis(key=key_of(folder), folder=folder, document=document, written_utc=written)
     try:
-        return replace(bare, **READERS[document](folder))
+        return replace(bare, **_summary(folder, document))
     except InputError as error:
         return replace(bare, problem=str(error))
 
@@ -109,42 +98,31 @@ def _loaded(folder: Path, name: str, kind: type[Record]) -> Record:
     return found
 
 
-def _of_explanation(folder: Path) -> dict[str, Any]:
-    found = _explanation(folder)
-    result = causes_text(found)
-    if found.verification is not None:
-        result += f" {headline(found.verification)}"
+def _summary(folder: Path, document: str) -> dict[str, Any]:
+    """The fields of an `Analysis` that its record gives."""
+    if document == PROFILES_FILE:
+        profiles = read_profiles(folder)
+        if not profiles:
+            raise InputError(f"{folder} has no complete profile")
+        costs = [f"{duration(one.cpu_ns_per_request)} for {one.target}" for one in profiles]
+        return {
+            "targets": ", ".join(one.target for one in profiles),
+            "path": profiles[0].workload.path,
+            "result": f"CPU time per request: {join_names(costs)}.",
+            "request": profiles[0].request,
+        }
+    found: Explanation | TuningResult
+    if document == TUNING_FILE:
+        found = _tuning(folder)
+        result = headline(found)
+    else:
+        found = _explanation(folder)
+        result = causes_text(found)
+        if found.verification is not None:
+            result += f" {headline(found.verification)}"
     return {
         "targets": found.target, "path": found.path, "result": result, "request": found.request,
     }  # fmt: skip
-
-
-def _of_tuning(folder: Path) -> dict[str, Any]:
-    found = _tuning(folder)
-    return {
-        "targets": found.target, "path": found.path, "result": headline(found),
-        "request": found.request,
-    }  # fmt: skip
-
-
-def _of_profiles(folder: Path) -> dict[str, Any]:
-    found = read_profiles(folder)
-    if not found:
-        raise InputError(f"{folder} has no complete profile")
-    costs = [f"{duration(one.cpu_ns_per_request)} for {one.target}" for one in found]
-    return {
-        "targets": ", ".join(one.target for one in found),
-        "path": found[0].workload.path,
-        "result": f"CPU time per request: {join_names(costs)}.",
-        "request": found[0].request,
-    }
-
-
-READERS: Mapping[str, Callable[[Path], dict[str, Any]]] = {
-    EXPLANATION_FILE: _of_explanation,
-    TUNING_FILE: _of_tuning,
-    PROFILES_FILE: _of_profiles,
-}
 
 
 def content(found: Analysis, draw: DrawFlameGraph) -> Markup | str:
@@ -159,7 +137,6 @@ def content(found: Analysis, draw: DrawFlameGraph) -> Markup | str:
 
 
 def record_data(found: Analysis) -> dict[str, object]:
-    """The record itself: of profiles one for each target."""
     with files.opened(found.folder / found.document) as file:
         text = file.read()
     lines = text.splitlines() if found.document == PROFILES_FILE else [text]

@@ -4,7 +4,6 @@ Every value is one argument, and no shell reads it. What is not in the catalogue
 sentence, and so is what names something of the machine, unless that is allowed.
 """
 
-import ipaddress
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,12 +19,11 @@ from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison
 from jissoku.design.schedule import CAPACITY_FRACTIONS, LOADS, levels_of, validated_levels
 from jissoku.errors import InputError
 from jissoku.measure import experiment_file
+from jissoku.measure.host import build_paths
 from jissoku.measure.profile import TARGETS_MAX as PROFILED_MAX
-from jissoku.measure.selection import DEFAULT_TARGETS, build_paths
-from jissoku.model import Axis, Load, LoadLevel, Mode, Recipe, UnavailableTarget
+from jissoku.measure.selection import DEFAULT_TARGETS
+from jissoku.model import Axis, Load, LoadLevel, Mode, Recipe, UnavailableTarget, plural, updated
 from jissoku.model.history import Series
-from jissoku.model.updated import updated
-from jissoku.model.wording import plural
 from jissoku.report.history import Board, Suspicion, no_confirmation, suspicions
 from jissoku.request import (
     KINDS,
@@ -35,12 +33,12 @@ from jissoku.request import (
     ProfileRequest,
     SweepRequest,
     TuningRequest,
-    command_line,
     from_argv,
     to_argv,
 )
-from jissoku.request.options import is_complete, local_texts
+from jissoku.request.options import local_texts
 from jissoku.request.param_types import LEVELS
+from jissoku.system.address import is_loopback
 from jissoku.system.cores import available_cores
 from jissoku.targets.catalogue import recipes
 from jissoku.targets.command import split_version
@@ -51,47 +49,13 @@ from jissoku.ui.job_progress import Span
 # The field with the words of a request; it is sent once for each word.
 WORD = "word"
 
-# What a button sends beside the words of a request; a form has other fields, too.
-BUTTON = {WORD, "form_key", "confirmed"}
-
 # Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
 RACE, AGAIN = "Race them now", "Measure again"
 
 
-@dataclass(frozen=True, slots=True)
-class RerunForm:
-    """A request that a page offers to start: a command line, words of a form, or an address."""
-
-    request: msgspec.Struct
-
-    @property
-    def command(self) -> str:
-        return command_line(self.request)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return to_argv(self.request)
-
-    @property
-    def query(self) -> str:
-        return urlencode([(WORD, word) for word in self.words])
-
-    @property
-    def address(self) -> str:
-        """The address of the form with this request filled in."""
-        return f"/start?{self.query}#{self.words[0]}"
-
-    @property
-    def has_form(self) -> bool:
-        return self.words[0] in FORMS
-
-    @property
-    def is_local(self) -> bool:
-        return any(local_texts(self.request))
-
-    @property
-    def is_complete(self) -> bool:
-        return is_complete(self.request)
+def query_of(request: msgspec.Struct) -> str:
+    """The query of an address that fills in the form of a request."""
+    return urlencode([(WORD, word) for word in to_argv(request)])
 
 
 def request_of_board(board: Board) -> ComparisonRequest:
@@ -99,19 +63,19 @@ def request_of_board(board: Board) -> ComparisonRequest:
     return updated(board.series[0].race, arms=targets, cmd=(), url=())
 
 
-def answers_of_series(series: Series) -> list[tuple[str, RerunForm]]:
+def answers_of_series(series: Series) -> list[tuple[str, msgspec.Struct]]:
     """What to measure about a series: each suspicion, or the target once more. With its label."""
     found = [answer_of_suspicion(one) for one in suspicions([series])]
     if not found:
-        return [(AGAIN, RerunForm(series.race))]
-    return list({answer.request: (label, answer) for label, _, answer in found}.values())
+        return [(AGAIN, series.race)]
+    return list({request: (label, request) for label, _, request in found}.values())
 
 
-def answer_of_suspicion(one: Suspicion) -> tuple[str, str, RerunForm]:
+def answer_of_suspicion(one: Suspicion) -> tuple[str, str, msgspec.Struct]:
     """The label of a suspicion's button, why both cannot be measured together, and the request."""
     if one.change.confirmation is not None:
-        return RACE, "", RerunForm(one.change.confirmation.request)
-    return AGAIN, no_confirmation(one.change), RerunForm(one.series.race)
+        return RACE, "", one.change.confirmation.request
+    return AGAIN, no_confirmation(one.change), one.series.race
 
 
 # Programs are looked for again after this; a program that was installed is offered then.
@@ -205,13 +169,10 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A command to be started.
+    """A command to be started, with its arguments after `jissoku`.
 
-    Attributes:
-        names: The names of what is measured, for the folder of its records.
-        arguments: After `jissoku`, without the folder of its records.
-        is_own: Whether it runs a command of the user's, and so is shown before it starts.
-        folder_word: The argument that names its folder.
+    `names` are for the folder of its records, which `folder_word` names. One that `is_own` runs a
+    command of the user's, and so is shown before it starts.
     """
 
     title: str
@@ -227,10 +188,7 @@ class JobRequest:
 
 
 def read_form(kind: str, fields: Fields, choices: Choices) -> JobRequest:
-    """The command of a form, which has the name of a kind of request, or is `prove` or `publish`.
-
-    InputError: a field is missing, unknown or out of bounds.
-    """
+    """The command of a form; InputError: a field is missing, unknown or out of bounds."""
     if kind in READERS:
         return READERS[kind](fields, choices)
     if kind not in FORMS:
@@ -259,13 +217,15 @@ def _request(kind: type[AnyRequest], fields: Fields) -> AnyRequest:
     request = from_argv(words) if words else None
     if request is not None and not isinstance(request, kind):
         raise InputError(f"this form starts no `jissoku {words[0]}`")
-    if request is not None and not fields.keys() - BUTTON:
+    # A button sends nothing else, a form has other fields, too.
+    if request is not None and not fields.keys() - {WORD, "form_key", "confirmed"}:
         return request
     given: dict[str, Any] = {}
     for name in FORMS[str(kind.__struct_config__.tag)]:
         value = INPUTS[name].read(fields)
         given[name] = _default(kind, name) if value is None else value
-    for name in ("cmd", "url") if kind in OWN_TARGETS else ():
+    has_own = kind in {ComparisonRequest, SweepRequest, ProfileRequest}
+    for name in ("cmd", "url") if has_own else ():
         if one := _one(fields, name):
             given[name] = (*getattr(request, name, ()), one)
     return kind(**given) if request is None else updated(request, **given)
@@ -288,7 +248,6 @@ def form_values(request: AnyRequest) -> dict[str, list[str]]:
 
 
 def _default(kind: type[AnyRequest], name: str) -> Any:
-    """The default of a field; None without one."""
     (found,) = (one.default for one in msgspec.structs.fields(kind) if one.name == name)
     return None if found is msgspec.NODEFAULT else found
 
@@ -319,11 +278,19 @@ def _names(request: AnyRequest, choices: Choices) -> tuple[str, ...]:
 
 
 def _own_names(request: AnyRequest) -> Iterator[str]:
-    """The names that commands and URLs are given."""
     for name, what in (("cmd", "COMMAND"), ("url", "URL")):
         given = getattr(request, name, None) or ()
         for word in (given,) if isinstance(given, str) else given:
-            yield _named(word, what)
+            own, equals, rest = word.partition("=")
+            if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", own) or not rest:
+                raise InputError(f"{word[:80]!r} has no name: write NAME={what}")
+            if what == "URL":
+                _require_loopback(rest)
+            yield own
+
+
+def _exactly(seconds: float) -> Span:
+    return Span(seconds, seconds)
 
 
 def _sweep_span(request: SweepRequest, targets: int) -> Span:
@@ -331,19 +298,7 @@ def _sweep_span(request: SweepRequest, targets: int) -> Span:
     axis = Axis(request.over)
     levels = request.levels or levels_of(axis, len(available_cores())) or CAPACITY_FRACTIONS
     each_s = START_S + (plan.warmup_ns + plan.window_ns) / 1e9
-    seconds = targets * len(levels) * request.blocks * each_s
-    return Span(seconds, seconds)
-
-
-def _profile_span(request: ProfileRequest, targets: int) -> Span:
-    seconds = targets * (PROFILED_S + request.duration)
-    return Span(seconds, seconds)
-
-
-def _run_span(request: ExperimentRequest, _: int) -> Span:
-    """Its plan fits these minutes."""
-    seconds = 60 * MINUTES_MAX[Mode.QUICK if request.quick else Mode.STANDARD]
-    return Span(seconds, seconds)
+    return _exactly(targets * len(levels) * request.blocks * each_s)
 
 
 def comparison_span(request: ComparisonRequest, targets: int) -> Span:
@@ -366,7 +321,7 @@ def _prove(fields: Fields, choices: Choices) -> JobRequest:
         title="self-test",
         names=("self-test",),
         arguments=("self-test", f"--campaigns={campaigns}"),
-        takes=Span(campaigns * PROVE_S, campaigns * PROVE_S),
+        takes=_exactly(campaigns * PROVE_S),
     )
 
 
@@ -398,10 +353,13 @@ READERS: Mapping[str, Callable[[Fields, Choices], JobRequest]] = {
 SPANS: Mapping[str, Callable[[Any, int], Span]] = {
     "compare": comparison_span,
     "sweep": _sweep_span,
-    "profile": _profile_span,
+    "profile": lambda request, targets: _exactly(targets * (PROFILED_S + request.duration)),
     "tune": lambda *_: Span(TUNE_S),
     "explain": lambda request, _: Span(EXPLAIN_S, None if request.verify else EXPLAIN_S),
-    "run": _run_span,
+    # Its plan fits these minutes.
+    "run": lambda request, _: _exactly(
+        60 * MINUTES_MAX[Mode.QUICK if request.quick else Mode.STANDARD]
+    ),
 }
 
 
@@ -422,11 +380,11 @@ def _path(fields: Fields) -> str:
     return path
 
 
-def _axis(fields: Fields) -> str | None:
-    over = _one(fields, "over")
-    if over:
-        _require(over, tuple(Axis), "factor of a sweep")
-    return over or None
+def _one_of(fields: Fields, name: str, known: Collection[str], what: str) -> str:
+    value = _one(fields, name)
+    if value:
+        _require(value, known, what)
+    return value
 
 
 def _levels(fields: Fields) -> tuple[int, ...] | None:
@@ -439,29 +397,13 @@ def _levels(fields: Fields) -> tuple[int, ...] | None:
         raise InputError(str(error)) from error
 
 
-def _mode_of(fields: Fields) -> Mode:
-    mode = _one(fields, "mode") or Mode.QUICK
-    _require(mode, tuple(Mode), "mode")
-    return Mode(mode)
-
-
-def _named(word: str, what: str) -> str:
-    name, equals, rest = word.partition("=")
-    if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", name) or not rest:
-        raise InputError(f"{word[:80]!r} has no name: write NAME={what}")
-    if what == "URL":
-        _require_loopback(rest)
-    return name
-
-
 def _require_loopback(url: str) -> None:
     """Load is sent to this machine only."""
     try:
         host = urlsplit(url).hostname or ""
-        is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        is_here = False
-    if not is_here:
+        host = ""
+    if not is_loopback(host):
         raise InputError(f"{url[:80]!r} is not on this machine: use 127.0.0.1, [::1] or localhost")
 
 
@@ -492,10 +434,9 @@ def _require(name: str, known: Collection[str], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A field of a request in a form: the name that it has there, and its values there and back.
+    """A field of a request in a form: its name there, and its values there and back.
 
-    Attributes:
-        read: None: it was not given, and the default holds.
+    What `read` gives as None was not given, and the default holds.
     """
 
     shown: str
@@ -525,7 +466,9 @@ INPUTS: Mapping[str, Input] = {
     "rate": _count_of("rate", RATE_MAX),
     "blocks": _count_of("blocks", BLOCKS_MAX),
     "duration": _count_of("duration", DURATION_MAX_S),
-    "over": Input("over", _axis),
+    "over": Input(
+        "over", lambda fields: _one_of(fields, "over", tuple(Axis), "factor of a sweep") or None
+    ),
     "levels": Input("levels", _levels, lambda value: [LEVELS.text(value)] if value else []),
     "knobs": _input("knobs"),
     "keepalive": Input(
@@ -536,18 +479,15 @@ INPUTS: Mapping[str, Input] = {
     ),
     "quick": Input(
         "mode",
-        lambda fields: _mode_of(fields) is Mode.QUICK,
+        lambda fields: _one_of(fields, "mode", tuple(Mode), "mode") != Mode.STANDARD,
         lambda value: ["quick" if value else "standard"],
     ),
     "standard": Input(
         "mode",
-        lambda fields: _mode_of(fields) is Mode.STANDARD,
+        lambda fields: _one_of(fields, "mode", tuple(Mode), "mode") == Mode.STANDARD,
         lambda value: ["standard" if value else "quick"],
     ),
 }
-
-# Kinds whose form accepts a command and a URL of the user's.
-OWN_TARGETS = (ComparisonRequest, SweepRequest, ProfileRequest)
 
 # By kind of request the fields that its form has; others are kept beside them, as words.
 FORMS: Mapping[str, tuple[str, ...]] = {

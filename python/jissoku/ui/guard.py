@@ -5,11 +5,10 @@ here (CSRF), and with a name that resolves to 127.0.0.1 read the answers too (DN
 """
 
 import secrets
-from collections.abc import Mapping
 from hmac import compare_digest
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,10 +41,6 @@ class Access:
         names = (self.address, "127.0.0.1", "localhost", "[::1]")
         return frozenset(f"{name}:{self.port}" for name in names)
 
-    @property
-    def origins(self) -> frozenset[str]:
-        return frozenset(f"http://{host}" for host in self.hosts)
-
     def enter(self, token: str) -> str | None:
         """Exchanges the token for a new session, and draws another token."""
         if not compare_digest(token.encode(), self.token.encode()):
@@ -56,9 +51,6 @@ class Access:
         while len(self.form_keys) > SESSIONS_MAX:
             del self.form_keys[next(iter(self.form_keys))]
         return session
-
-    def is_form_key(self, session: str, given: str) -> bool:
-        return compare_digest(self.form_keys[session].encode(), given.encode())
 
 
 def _secret() -> str:
@@ -80,15 +72,11 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 
-# What is answered without a session: the exchange of the token, and files without a secret.
-OPEN_PATHS = ("/enter", "/static/")
 READING = {"GET", "HEAD"}
 SESSION = "jissoku.session"
 
 
 class Guard:
-    """An ASGI application around the pages."""
-
     def __init__(self, app: ASGIApp, access: Access, *, is_read_only: bool = False) -> None:
         """Requests that `access` permits go to `app`; if it is read-only, GET and HEAD alone."""
         self._app = app
@@ -129,9 +117,10 @@ class Guard:
                 return 403, "These pages are read-only: nothing is started or changed here."
             if not self._is_same_origin(headers):
                 return 403, "The request comes from another site: use the form of this page."
-        if scope["path"].startswith(OPEN_PATHS):
+        # The exchange of the token, and files without a secret, need no session.
+        if scope["path"].startswith(("/enter", "/static/")):
             return 0, ""
-        session = _cookies(headers).get(self._access.cookie, "")
+        session = HTTPConnection(scope).cookies.get(self._access.cookie, "")
         if session not in self._access.form_keys:
             return (403, "No session: `jissoku ui` in a terminal prints a link to these pages.")
         scope[SESSION] = session
@@ -140,15 +129,6 @@ class Guard:
     def _is_same_origin(self, headers: Headers) -> bool:
         """By Fetch Metadata; without it by Origin, which browsers send with every POST."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        if origin is not None and origin not in self._access.origins:
+        if origin is not None and origin not in {f"http://{one}" for one in self._access.hosts}:
             return False
         return site == "same-origin" if site is not None else origin is not None
-
-
-def _cookies(headers: Headers) -> Mapping[str, str]:
-    found: SimpleCookie = SimpleCookie()
-    try:
-        found.load(headers.get("cookie", ""))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in found.items()}

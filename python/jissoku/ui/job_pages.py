@@ -15,6 +15,7 @@ from jissoku.measure.selection import folder_for
 from jissoku.model import Axis
 from jissoku.records.run_folder import DOCUMENTS, is_experiment, run_folders, run_key
 from jissoku.request import from_argv
+from jissoku.system.processes import read_living
 from jissoku.ui.analyses import analysis_in
 from jissoku.ui.forms import FORMS, WORD, Choices, JobRequest, catalogue, form_values, read_form
 from jissoku.ui.job_progress import Position, Progress, job_times, log_end, read_position
@@ -29,7 +30,6 @@ PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/del
 
 
 def forms(site: Site, request: Request) -> Page:
-    """The forms; values of the address are filled in."""
     values: dict[str, list[str]] = parse_qs(request.url.query)
     kind, problem = "compare", ""
     try:
@@ -113,7 +113,6 @@ def put_first(site: Site, request: Request, _: Fields) -> str:
 
 
 def job_events(site: Site, request: Request) -> Look:
-    """What happens to a job, until it ends."""
     services = _services(site)
     key = _job_of(services, request).id
     given = request.query_params.get("after", "")
@@ -210,10 +209,5 @@ def _options(words: Sequence[str]) -> list[str]:
 
 def _runs(folder: Path) -> list[tuple[str, str]]:
     """Key and name of each run that a job has made."""
-    found = []
-    for place in run_folders(folder) if folder.is_dir() else ():
-        try:
-            found.append((run_key(place), place.name))
-        except OSError:
-            continue
-    return found
+    places = run_folders(folder) if folder.is_dir() else ()
+    return [(key, place.name) for place, key in read_living(places, run_key)]

@@ -23,9 +23,6 @@ from jissoku.system.processes import seconds_since
 from jissoku.ui.jobs import Job
 from jissoku.ui.live_charts import live_charts
 
-# Of longer outputs of a command the end is shown.
-LOG_SHOWN = 8000
-
 COUNTED, REJECTED, FAILED = "\N{BLACK CIRCLE}", "\N{WHITE CIRCLE}", "\N{MULTIPLICATION SIGN}"
 
 
@@ -84,12 +81,8 @@ def _parts(folder: Path) -> list[str]:
 class Progress:
     """The state of a job for a page, computed from its events and the records so far.
 
-    Attributes:
-        marks: By arm a sign for each trial: counted, rejected, failed.
-        so_far: By arm its cost as a multiple with the interval so far; no verdict.
-        table: The same as on a terminal; None of a run with a single look, whose values so far are
-            no verdict.
-        charts: Latency and rate over time.
+    `marks` are signs by arm: trials that were counted, rejected, failed. `so_far` is the cost by
+    arm, no verdict; a run with a single look has no `table`, since its values so far are none.
     """
 
     done: int = 0
@@ -150,7 +143,7 @@ class Progress:
 def log_end(log: Path) -> str:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LOG_SHOWN))
+            file.seek(max(0, log.stat().st_size - 8000))  # Of longer ones the end is shown.
             return clean(file.read().decode(errors="replace"))
     except OSError:
         return ""
@@ -191,10 +184,7 @@ NOW = Span(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTimes:
-    """What is expected of a job; `starts` in seconds from now on.
-
-    `place` is that in the queue, from 1; 0: it does not wait.
-    """
+    """What is expected of a job; `starts` from now on, `place` in the queue from 1; 0: none."""
 
     place: int
     takes: Span
@@ -213,10 +203,7 @@ class JobTimes:
 
 
 def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTimes]:
-    """By id what is expected of each job that has not ended.
-
-    `is_held`: the next one waits for a measurement of which nothing is known.
-    """
+    """By id what is expected of jobs that have not ended; `is_held`: the next one has to wait."""
     starts, place = Span() if is_held else NOW, 0
     found = {}
     for job in sorted((job for job in jobs if job.is_live), key=lambda job: job.is_waiting):

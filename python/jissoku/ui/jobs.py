@@ -44,10 +44,8 @@ class JobState(StrEnum):
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A command, with its arguments after `jissoku` and the folder of its records.
 
-    Attributes:
-        start_ticks: Start time of its process, because process ids are reused.
-        code: Its exit code; None if it has not ended, or ended while no server ran.
-        seconds_min, seconds_max: Estimated duration; None: not known.
+    `start_ticks` is its process's, because process ids are reused. `code` is None if it has not
+    ended, or ended while no server ran. Seconds are an estimate; None: not known.
     """
 
     id: str
@@ -67,7 +65,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_live(self) -> bool:
-        """Whether it waits or runs."""
         return self.state in {JobState.WAITING, JobState.RUNNING, JobState.STOPPING}
 
 
@@ -109,10 +106,7 @@ class JobQueue:
         folder: Path,
         seconds: tuple[float, float | None] = (0.0, None),
     ) -> Job:
-        """Adds a job at the end; InputError: the queue is full, or cannot be written.
-
-        `seconds` is its estimated duration, at least and at most.
-        """
+        """Adds a job at the end; InputError: the queue is full, or cannot be written."""
         with self.changed:
             if sum(job.is_waiting for job in self._jobs.values()) >= WAITING_MAX:
                 raise InputError(f"{WAITING_MAX} jobs wait already: cancel one")
@@ -214,9 +208,6 @@ STOP_LIMIT_S = 60.0
 # started elsewhere has ended.
 ADOPTED_LOOK_S = 1.0
 
-# Of a job whose process cannot be started, as of a command that has failed.
-NOT_STARTED = 1
-
 
 class Runner:
     """A thread that runs jobs. As a context manager it ends with the block; a job goes on."""
@@ -244,10 +235,7 @@ class Runner:
             self.queue.changed.notify_all()
 
     def cancel(self, key: str) -> None:
-        """Takes a job out of the queue, or interrupts it.
-
-        InputError: it waits, and the queue cannot be written; it still waits.
-        """
+        """Takes a job out of the queue, or interrupts it; InputError: it cannot be written."""
         with self.queue.changed:
             job = self.queue.job(key)
             if job.is_waiting:
@@ -273,7 +261,11 @@ class Runner:
                     self.queue.changed.wait()
                     continue
             if not job.is_waiting:
-                self._adopt(job)
+                # Another server has started it.
+                while is_alive(job):
+                    if self._stop.wait(ADOPTED_LOOK_S):
+                        return
+                self.queue.note(job.id, state=JobState.ENDED)
             elif is_measuring():
                 # It would be refused, or disturb that measurement.
                 self._stop.wait(ADOPTED_LOOK_S)
@@ -301,16 +293,9 @@ class Runner:
         except OSError as error:
             with suppress(OSError):
                 log.write_text(f"It cannot be started: {error.strerror}\n", encoding="utf-8")
-            self.queue.note(job.id, state=JobState.ENDED, code=NOT_STARTED)
+            self.queue.note(job.id, state=JobState.ENDED, code=1)
             return
         self.queue.note(job.id, state=JobState.ENDED, code=process.wait())
-
-    def _adopt(self, job: Job) -> None:
-        """Waits for a job that another server has started."""
-        while is_alive(job):
-            if self._stop.wait(ADOPTED_LOOK_S):
-                return
-        self.queue.note(job.id, state=JobState.ENDED)
 
 
 def is_alive(job: Job) -> bool:
@@ -331,10 +316,8 @@ def _kill(job: Job) -> None:
 class JobServices:
     """What pages need to start jobs.
 
-    Attributes:
-        root: Where records of new runs go.
-        check: Parses a command line as the terminal does, and raises InputError.
-        allows_commands: Whether commands, files and URLs are accepted.
+    `root` is where records of new runs go. `check` parses a command line as the terminal does, and
+    raises InputError. Commands, files and URLs are accepted if it `allows_commands`.
     """
 
     queue: JobQueue

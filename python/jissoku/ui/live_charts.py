@@ -7,8 +7,7 @@ check rejected too.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-from jissoku.model import Run, Trial
-from jissoku.model.trial import ArmMeasurement
+from jissoku.model import ArmMeasurement, Run, Trial
 from jissoku.report import format as fmt, plots, svg
 from jissoku.report.format import Table, clean
 from jissoku.report.plots import Axes, Heading, Line, Point

@@ -8,34 +8,22 @@ from dataclasses import replace
 import msgspec
 
 from jissoku.inference.across_runs import latest_noise_floor
-from jissoku.model.history import (
-    ArmChange,
-    Dismissal,
-    IndexedRun,
-    MachineDay,
-    MachineRatio,
-    RunDifference,
-    RunRow,
-)
+from jissoku.model import history as model
 from jissoku.report import history
 from jissoku.report.format import TIMES, Table, clean, load_mark, offered
 from jissoku.report.tables import noise_text
 from jissoku.ui.job_progress import JobTimes, Progress
 from jissoku.ui.jobs import Job
 from jissoku.ui.run_index import CheckCount
-from jissoku.ui.watched_servers import WatchedServer
-
-# Days on the page of machines, the latest ones; `jissoku doctor --history` has all of them.
-DAYS_MAX = 31
 
 Value = dict[str, object]
 
 
 def machine_classes(
-    runs: Sequence[IndexedRun], checks: Sequence[CheckCount], days: Sequence[MachineDay]
+    runs: Sequence[model.IndexedRun], checks: Sequence[CheckCount], days: Sequence[model.MachineDay]
 ) -> Iterator[Value]:
     """Each class of machines that has a run. Runs and days are earliest first."""
-    by_machine: dict[str, list[RunRow]] = defaultdict(list)
+    by_machine: dict[str, list[model.RunRow]] = defaultdict(list)
     for run in runs:
         by_machine[run.row.machine].append(run.row)
     for key, rows in by_machine.items():
@@ -56,13 +44,15 @@ def machine_classes(
                     if one.machine == key
                 ),
             ),
-            "days": [one for one in days if one.machine == key][-DAYS_MAX:],
+            "days": [one for one in days if one.machine == key][
+                -31:
+            ],  # `jissoku doctor --history` has all.
         }
 
 
-def _software(rows: Sequence[RunRow]) -> Table:
+def _software(rows: Sequence[model.RunRow]) -> Table:
     """A row for each kernel and setting, with the noise floor that was known there."""
-    found: dict[tuple[str, ...], list[RunRow]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[model.RunRow]] = defaultdict(list)
     for row in rows:
         found[row.kernel, row.governor, row.turbo, row.clocksource].append(row)
     return Table(
@@ -79,7 +69,7 @@ def _software(rows: Sequence[RunRow]) -> Table:
     )
 
 
-def runs_data(runs: Iterable[IndexedRun]) -> Value:
+def runs_data(runs: Iterable[model.IndexedRun]) -> Value:
     return {
         "runs": [
             {
@@ -93,18 +83,13 @@ def runs_data(runs: Iterable[IndexedRun]) -> Value:
     }
 
 
-def pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
-    """Properties of both runs; what differs is marked."""
-
-    def both(values: Sequence[str]) -> tuple[str, str]:
-        return values[0], values[1]
-
-    def of(field: str) -> tuple[str, str]:
-        return both([str(getattr(row, field)) for row in found.runs])
+def pair_facts(found: model.RunDifference) -> list[tuple[str, tuple[str, ...]]]:
+    def of(field: str) -> tuple[str, ...]:
+        return tuple(str(getattr(row, field)) for row in found.runs)
 
     facts = [
         ("workload", of("workload_text")),
-        ("loads", both([", ".join(map(offered, loads)) or "-" for loads in found.loads])),
+        ("loads", tuple(", ".join(map(offered, loads)) or "-" for loads in found.loads)),
         ("machine", of("machine_text")),
         ("method", of("method")),
         ("cores of the server", of("server_cores")),
@@ -114,15 +99,15 @@ def pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
         ("turbo", of("turbo")),
         ("clock", of("clocksource")),
         ("label", of("machine_label")),
-        ("incomplete", both([reason or "-" for reason in found.unfinished])),
-        ("only here", both([", ".join(names) or "-" for names in found.only])),
+        ("incomplete", tuple(reason or "-" for reason in found.unfinished)),
+        ("only here", tuple(", ".join(names) or "-" for names in found.only)),
         ("result", of("headline")),
     ]
     # What neither has is no property of theirs.
     return [(name, values) for name, values in facts if set(values) - {"", "-"}]
 
 
-def changes_table(found: RunDifference) -> Table:
+def changes_table(found: model.RunDifference) -> Table:
     """A row per arm and load, arms with another program first."""
     return Table(
         header=("arm", "load", "change", "what may be said", "versions", "through", "control"),
@@ -141,14 +126,15 @@ def changes_table(found: RunDifference) -> Table:
     )
 
 
-def _versions(one: ArmChange) -> str:
+def _versions(one: model.ArmChange) -> str:
     named = " to ".join(dict.fromkeys(one.versions))
     is_hidden = one.versions[0] == one.versions[1] and not one.is_same
     return f"{named}, another program" if is_hidden else named
 
 
 def changes_data(
-    suspected: Sequence[history.Suspicion], dismissed: Sequence[tuple[history.Suspicion, Dismissal]]
+    suspected: Sequence[history.Suspicion],
+    dismissed: Sequence[tuple[history.Suspicion, model.Dismissal]],
 ) -> Value:
     reasons = [*((one, None) for one in suspected), *((one, why.reason) for one, why in dismissed)]
     return {
@@ -166,8 +152,7 @@ def changes_data(
     }
 
 
-def machines_table(one: MachineRatio) -> tuple[str, Table]:
-    """A target on each class of machines, with its title."""
+def machines_table(one: model.MachineRatio) -> tuple[str, Table]:
     title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
     rows = tuple((clean(machine), history.multiple(ratio)) for machine, ratio in one.rows)
     return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
@@ -184,11 +169,3 @@ def job_data(job: Job, times: JobTimes | None, progress: Progress) -> Value:
 def _job(job: Job, times: JobTimes | None) -> Value:
     command = shlex.join(("jissoku", *job.arguments))
     return {**msgspec.structs.asdict(job), "command": command, "times": times}
-
-
-def servers_data(servers: Sequence[WatchedServer]) -> Value:
-    return {
-        "servers": [
-            {"server": one.where, "problem": one.problem, "rates": one.rates()} for one in servers
-        ]
-    }

@@ -21,29 +21,14 @@ from jissoku.model.history import IndexedRun, Series
 from jissoku.records import files
 from jissoku.records.files import CAMPAIGNS_MIN
 from jissoku.records.run_folder import RUN_FILE
-from jissoku.report import page
+from jissoku.report import history, page
 from jissoku.report.format import clean
-from jissoku.report.history import (
-    BOARD_HEADER,
-    BOARDS_LEAD,
-    POINTS_MAX,
-    boards,
-    change_sentence,
-    confirming_requests,
-    divided,
-    machines_sentences,
-    series_figure,
-    series_sentences,
-    suspicions,
-    tau_sentence,
-    with_key,
-)
-from jissoku.ui import forms, page_data
+from jissoku.request import AnyRequest
+from jissoku.ui import forms, page_data, run_index
 from jissoku.ui.analyses import content, record_data
 from jissoku.ui.quiet import Look
 from jissoku.ui.render import Fields, Page, PageError, Site, is_json_requested, json_response
-from jissoku.ui.run_index import RunIndex, experiment_folder, found_experiments
-from jissoku.ui.runs_table import SERIES, page_of, read_query, runs_found
+from jissoku.ui.run_index import RunIndex
 from jissoku.ui.watched_servers import shown
 
 # Links to the runs of a series.
@@ -55,19 +40,14 @@ REPORT_TYPES = {"html": "text/html", "json": "application/json", "txt": "text/pl
 # Choices of a run to compare with, and links to the explanation of a run's targets.
 OTHERS_MAX, EXPLAINED_MAX = 100, 3
 
-# Reports at hand: of a quick run of seven one has 120 KB, and takes 0.3 s to be made.
-REPORTS_KEPT = 16
-
-REASON_SIZE_MAX = 500
-
 NO_RUN = "No run of the folders has this key; the list shows those that are there."
 
 
 def runs(site: Site, request: Request) -> Page:
-    query = read_query(request.query_params)
+    query = run_index.read_query(request.query_params)
     listed = site.runs.listed()
-    every = runs_found(listed, query)
-    found = page_of(every, query)
+    every = run_index.runs_found(listed, query)
+    found = run_index.page_of(every, query)
 
     def sorted_by(name: str) -> str:
         turned = query.sort == name and not query.is_ascending
@@ -75,7 +55,7 @@ def runs(site: Site, request: Request) -> Page:
 
     machines = {one.row.machine: one.row.machine_text for one in listed}
     above = {run.row.run: str(Path(run.folder).parent) for run in found.runs}
-    has_series = any(run.row.verb in SERIES for run in found.runs)
+    has_series = any(run.row.verb in run_index.SERIES for run in found.runs)
     analyses = {str(one.folder): one for one in site.runs.analyses()} if has_series else {}
     values = {
         "series": {key: analyses[folder] for key, folder in above.items() if folder in analyses},
@@ -97,7 +77,6 @@ def runs(site: Site, request: Request) -> Page:
 
 
 def run(site: Site, request: Request) -> Page | Response:
-    """A run: its report, and what can be done about it."""
     found = _run_of(site.runs, request)
     if is_json_requested(request):
         return _report(found, "json")
@@ -106,7 +85,7 @@ def run(site: Site, request: Request) -> Page | Response:
         report = _report_on_page(found.row.run, found.folder, found.unfinished)
     except InputError as error:
         problem = str(error)
-    folder = experiment_folder(found)
+    folder = run_index.experiment_folder(found)
     raced = [arm.target for arm in found.arms if not (arm.is_floor or arm.is_control)]
     others = [one for one in site.runs.headers() if one.row.run != found.row.run]
     like = [one for one in others if one.row.workload == found.row.workload]
@@ -117,7 +96,7 @@ def run(site: Site, request: Request) -> Page | Response:
         "experiment": found.row.experiment or folder.name if folder else "",
         "targets": sorted({arm.target for arm in found.arms if not arm.is_control}),
         "again": _again(found),
-        "asked": forms.RerunForm(found.row.asked),
+        "asked": found.row.asked,
         "explained": list(dict.fromkeys(raced))[:EXPLAINED_MAX],
         "others": _likest(found, like or others)[:OTHERS_MAX],
     }
@@ -129,14 +108,12 @@ def run_report(site: Site, request: Request) -> Response:
 
 
 def experiments(site: Site, _: Request) -> Page:
-    """Every experiment that has a run, newest first."""
-    values = {"experiments": found_experiments(site.runs.headers())}
+    values = {"experiments": run_index.found_experiments(site.runs.headers())}
     return Page("experiments.html.j2", values, lambda: values, lists_runs=True)
 
 
 def experiment(site: Site, request: Request) -> Page | Response:
-    """The report of the experiment that a run belongs to."""
-    folder = experiment_folder(_run_of(site.runs, request))
+    folder = run_index.experiment_folder(_run_of(site.runs, request))
     if folder is None:
         raise PageError("Not found", "This run belongs to no experiment.", 404)
     try:
@@ -146,20 +123,18 @@ def experiment(site: Site, request: Request) -> Page | Response:
         report = page.content(experiment_text(folder))
     except InputError as error:
         raise PageError("The report cannot be made", str(error), 409) from error
-    every = found_experiments(site.runs.headers())
+    every = run_index.found_experiments(site.runs.headers())
     known = next(one for one in every if one.folder == folder)
     values = {"known": known, "report": report}
     return Page("experiment_page.html.j2", values, dict, lists_runs=True)
 
 
 def analyses(site: Site, _: Request) -> Page:
-    """Every explanation, tuning and profile, newest first."""
     values = {"analyses": site.runs.analyses()}
     return Page("analyses.html.j2", values, lambda: values)
 
 
 def analysis(site: Site, request: Request) -> Page:
-    """The report of one of them, and the runs that belong to it."""
     key = request.path_params["key"]
     found = next((one for one in site.runs.analyses() if one.key == key), None)
     if found is None:
@@ -176,7 +151,7 @@ def analysis(site: Site, request: Request) -> Page:
         "problem": problem,
         "report": report,
         "is_text": not isinstance(report, Markup),
-        "again": found.request and forms.RerunForm(found.request),
+        "again": found.request,
         "runs": [
             run
             for run in site.runs.headers()
@@ -199,8 +174,7 @@ def diff(site: Site, request: Request) -> Page:
         "pair": list(zip(("Earlier", "Later"), found.runs, strict=True)),
         "facts": page_data.pair_facts(found),
         "changes": page_data.changes_table(found),
-        "answers": [forms.RerunForm(request) for request in confirming_requests(found)],
-        "tau": tau_sentence(found.tau),
+        "answers": history.confirming_requests(found),
     }
     return Page("diff.html.j2", values, lambda: found, lists_runs=True)
 
@@ -231,58 +205,29 @@ def target(site: Site, request: Request) -> Page:
     ratios = machine_ratios(series)
     values = {
         "name": name,
-        "sections": [
-            (
-                series_figure(one, number),
-                series_sentences(one),
-                _runs_of(one),
-                forms.answers_of_series(one),
-            )
-            for number, one in enumerate(series)
-        ],
-        "machines": [(*page_data.machines_table(one), machines_sentences(one)) for one in ratios],
+        "series": series,
+        "machines": ratios,
+        "runs_of": _runs_of,
+        "answers_of": forms.answers_of_series,
+        "machines_table": page_data.machines_table,
     }
-    return Page(
-        "target.html.j2",
-        values,
-        lambda: {"target": name, "series": series, "machines": ratios},
-        lists_runs=True,
-    )
+    data = {"target": name, "series": series, "machines": ratios}
+    return Page("target.html.j2", values, lambda: data, lists_runs=True)
 
 
 def board(site: Site, _: Request) -> Page:
-    found = boards(site.runs.all_series())
-    values = {
-        "together": [
-            (one, forms.RerunForm(forms.request_of_board(one)))
-            for one in found
-            if not one.is_of_one_target
-        ],
-        "alone": [one for one in found if one.is_of_one_target],
-        "header": BOARD_HEADER,
-        "lead": BOARDS_LEAD,
-    }
-    return Page("board.html.j2", values, lambda: {"boards": found}, lists_runs=True)
+    found = {"boards": history.boards(site.runs.all_series())}
+    values = {**found, "request_of": forms.request_of_board}
+    return Page("board.html.j2", values, lambda: found, lists_runs=True)
 
 
 def changes(site: Site, _: Request) -> Page:
-    every = suspicions(site.runs.all_series())
-    suspected, dismissed = divided(every, files.read_dismissals(site.runs.roots))
+    every = history.suspicions(site.runs.all_series())
+    suspected, dismissed = history.divided(every, files.read_dismissals(site.runs.roots))
     values = {
-        "changes": [
-            (
-                one.series.target,
-                change_sentence(one.change),
-                one.cause,
-                forms.answer_of_suspicion(one),
-                one.key,
-            )
-            for one in suspected
-        ],
-        "dismissed": [
-            (one.series.target, change_sentence(one.change), dismissal)
-            for one, dismissal in dismissed
-        ],
+        "suspected": suspected,
+        "dismissed": dismissed,
+        "answer_of": forms.answer_of_suspicion,
     }
     return Page(
         "changes.html.j2",
@@ -296,9 +241,9 @@ def dismiss(site: Site, request: Request, fields: Fields) -> str:
     """Dismisses a suspicion for the reason in the form; without one it is open again."""
     assert site.jobs is not None, "nothing is changed by read-only pages"
     key = request.path_params["key"]
-    reason = fields.get("reason", [""])[0].strip()[:REASON_SIZE_MAX]
+    reason = fields.get("reason", [""])[0].strip()[:500]
     try:
-        one = with_key(suspicions(site.runs.all_series()), key)
+        one = history.with_key(history.suspicions(site.runs.all_series()), key)
         files.dismiss(site.jobs.root, key, one.series.target, reason)
     except InputError as error:
         raise PageError("Not done", str(error), 404) from error
@@ -319,11 +264,19 @@ def machines(site: Site, _: Request) -> Page:
 
 def servers(site: Site, _: Request) -> Page:
     values = {"servers": _figures(site), "version": _version(site)}
-    return Page("servers.html.j2", values, lambda: page_data.servers_data(site.servers))
+
+    def data() -> object:
+        return {
+            "servers": [
+                {"server": one.where, "problem": one.problem, "rates": one.rates()}
+                for one in site.servers
+            ]
+        }
+
+    return Page("servers.html.j2", values, data)
 
 
 def server_figures(site: Site, request: Request) -> Look:
-    """The figures whenever they have changed."""
     seen = request.headers.get("last-event-id", request.query_params.get("after", ""))
 
     def look() -> tuple[str, str, str] | None:
@@ -381,20 +334,20 @@ def _report(run: IndexedRun, kind: str) -> Response:
     return Response(text, media_type=media_type, headers=headers)
 
 
-@lru_cache(maxsize=REPORTS_KEPT)
+@lru_cache(maxsize=16)  # Of a quick run of seven one has 120 KB, and takes 0.3 s to be made.
 def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
     """A run's report as a part of its page, made again when its records have changed."""
     del key, unfinished
     return page.content(report_text(Path(folder), "html"))
 
 
-def _again(run: IndexedRun) -> forms.RerunForm:
+def _again(run: IndexedRun) -> AnyRequest:
     """What the run was asked; of an older one, what its record says of it."""
     try:
         header = files.load(Path(run.folder) / RUN_FILE, Run)
     except InputError:
         header = None  # The page says why its records cannot be read.
-    return forms.RerunForm((header and header.request) or run.row.asked)
+    return (header and header.request) or run.row.asked
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
@@ -406,5 +359,5 @@ def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
 
 def _runs_of(series: Series) -> list[str]:
     """Keys of the runs behind the newest points of a series, earliest first."""
-    keys = [key for point in series.points[-POINTS_MAX:] for key in point.runs]
+    keys = [key for point in series.points[-history.POINTS_MAX :] for key in point.runs]
     return keys[-RUNS_MAX:]

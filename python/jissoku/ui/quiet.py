@@ -22,14 +22,8 @@ PAGES_MAX, SIZE_MAX = 32, 512 << 10
 # looks whether a load has ended before its time.
 PAUSE_S, LOOK_S = 0.02, 1.0
 
-# Files of this package, which are in memory.
-AT_HAND = "/static/"
-
 # The field on which the bytes of a page depend.
 ENCODINGS = "accept-encoding"
-
-# What ends the load is not delayed by it.
-STOPS = "/cancel"
 
 # In the scope of a request that has waited: for how many seconds.
 WAITED = "jissoku.waited"
@@ -40,12 +34,6 @@ POLL_S = 0.2
 
 # Polls between two comments, which detect closed connections.
 QUIET_LOOKS = 75
-
-# Milliseconds after which the browser reconnects.
-RETRY_MS = 2000
-
-# Events after which a browser closes the stream.
-LAST = {"reload", "done"}
 
 SecondsLeft = Callable[[], float]
 Look = Callable[[], tuple[str, str, str] | None]
@@ -60,8 +48,6 @@ async def silence(seconds_left: SecondsLeft) -> float:
 
 
 class Quiet:
-    """An ASGI application around the pages, behind the checks of `guard`."""
-
     def __init__(self, app: ASGIApp, seconds_left: SecondsLeft) -> None:
         """`seconds_left` says how long load will still be sent; 0 if there is none."""
         self._app = app
@@ -70,12 +56,13 @@ class Quiet:
         self._held: dict[tuple[str, str], tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(AT_HAND):
+        # Files of this package are in memory.
+        if scope["type"] != "http" or scope["path"].startswith("/static/"):
             await self._app(scope, receive, send)
             return
         if scope["method"] not in READING:
             self._held.clear()  # It may change any page.
-            if scope["path"].endswith(STOPS):
+            if scope["path"].endswith("/cancel"):  # It ends the load.
                 await self._app(scope, receive, send)
                 return
         key = _key(scope)
@@ -128,7 +115,7 @@ class Streams:
 
         A stream ends with the server, or when its subject no longer exists.
         """
-        yield f"retry: {RETRY_MS}\n\n"
+        yield "retry: 2000\n\n"  # Milliseconds after which the browser reconnects.
         quiet = 0
         while not self.closing.is_set():
             await silence(self.seconds_left)
@@ -139,7 +126,7 @@ class Streams:
             if found is not None:
                 quiet = 0
                 yield _event(*found)
-                if found[0] in LAST:
+                if found[0] in {"reload", "done"}:  # The browser closes the stream.
                     return
             else:
                 quiet += 1

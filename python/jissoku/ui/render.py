@@ -10,22 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from hmac import compare_digest
 from importlib.resources import files
 from urllib.parse import parse_qs, urlencode
 
+import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from jissoku import chart
 from jissoku.errors import JissokuError
 from jissoku.measure.reports import DrawFlameGraph
-from jissoku.report import page, svg
-from jissoku.report.format import TIMES, clean, to_json
-from jissoku.report.history import KEY_LENGTH, day, multiple, percent, shown_arms
+from jissoku.report import history, page, svg
+from jissoku.report.format import TIMES, clean, to_json, together
 from jissoku.report.tables import days_table
-from jissoku.ui.forms import RerunForm
+from jissoku.request import command_line, to_argv
+from jissoku.request.options import is_complete, local_texts
+from jissoku.ui.forms import FORMS, query_of
 from jissoku.ui.guard import SESSION, Access
 from jissoku.ui.jobs import JobServices
 from jissoku.ui.quiet import WAITED, Look, Streams
@@ -33,15 +37,6 @@ from jissoku.ui.run_index import RunIndex
 from jissoku.ui.watched_servers import WatchedServer
 
 FOLDER = files("jissoku.ui")
-
-FIELDS_MAX = 200
-FORM = "application/x-www-form-urlencoded"
-
-# Seconds after which data are complete, perhaps.
-RETRY_S = "2"
-
-# Parameters of an address that choose a form of a page or a part of it, and not its data.
-NOT_DATA = {"format", "after"}
 
 Fields = Mapping[str, Sequence[str]]
 Value = Mapping[str, object]
@@ -57,12 +52,9 @@ class PageError(JissokuError):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a function of a page gives.
+    """What a function of a page gives; `data` makes the data to which it links.
 
-    Attributes:
-        data: Makes the page's data, to which it links; None: it has none.
-        lists_runs: Whether it says which runs it does not show yet. Its data are there when they
-            have all of them.
+    One that `lists_runs` says which it does not show yet; its data are there when they have all.
     """
 
     template: str
@@ -80,7 +72,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
     texts = {
         "report.css": (page.style_sheet(), "text/css; charset=utf-8"),
-        "ui.css": (ours("ui.css"), "text/css; charset=utf-8"),
+        "ui.css": (f"{chart.style_sheet()}\n{ours('ui.css')}", "text/css; charset=utf-8"),
         "report.js": (page.script(), "text/javascript; charset=utf-8"),
         "ui.js": (ours("ui.js"), "text/javascript; charset=utf-8"),
     }
@@ -89,12 +81,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """What all pages work on, and how they are answered.
-
-    Attributes:
-        jobs: What starts and changes something; None: the pages are read-only.
-        draw: Draws flame graphs.
-    """
+    """What all pages work on, and how they are answered; without `jobs` they are read-only."""
 
     runs: RunIndex
     access: Access = field(default_factory=Access)
@@ -118,22 +105,27 @@ class Site:
             lstrip_blocks=True,
         )
         self._environment.filters |= {
+            "argv": to_argv,
             "clean": clean,
-            "day": day,
-            "key": lambda text: text[:KEY_LENGTH],
-            "multiple": multiple,
-            "percent": percent,
-            "together": page.together,
+            "command": command_line,
+            "day": history.day,
+            "key": lambda text: text[: history.KEY_LENGTH],
+            "multiple": history.multiple,
+            "percent": history.percent,
+            "query": query_of,
+            "together": together,
         }
         allows_commands = self.jobs is not None and self.jobs.allows_commands
         self._environment.globals |= {
+            "is_complete": is_complete,
             "is_read_only": self.jobs is None,
             "may_start": partial(_may_start, allows_commands=allows_commands),
             "static": static,
-            "shown_arms": shown_arms,
+            "shown_arms": history.shown_arms,
             "times": TIMES,
             "shapes": svg.shapes,
             "days_table": days_table,
+            "history": history,
         }
 
     def fill(self, template: str, **values: object) -> str:
@@ -163,7 +155,7 @@ class Site:
                 return self.show(request, found)
             if found.lists_runs and (left := self.runs.left()):
                 # Programs get all runs, or none.
-                raise HTTPException(503, f"{left.sentence}\n", {"retry-after": RETRY_S})
+                raise HTTPException(503, f"{left.sentence}\n", {"retry-after": "2"})
             return json_response(to_json(found.data()))
 
         return answer
@@ -193,14 +185,16 @@ class Site:
 
     async def _posted(self, request: Request) -> Fields:
         """The fields of a form that a page of this session has sent, or a PageError."""
-        if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        if kind != "application/x-www-form-urlencoded":
             raise PageError("Not done", "This is not a form of these pages.", 403)
         try:
             body = (await request.body()).decode("utf-8")
-            fields = parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+            fields = parse_qs(body, keep_blank_values=True, max_num_fields=200)
         except ValueError as error:
             raise PageError("Not done", "The form cannot be read.", 403) from error
-        if not self.access.is_form_key(request.scope[SESSION], fields.get("form_key", [""])[0]):
+        own, given = self.access.form_keys[request.scope[SESSION]], fields.get("form_key", [""])[0]
+        if not compare_digest(own.encode(), given.encode()):
             text = "The form is of an earlier session: reload the page, and send it again."
             raise PageError("Not done", text, 403)
         return fields
@@ -220,10 +214,11 @@ def json_response(text: str) -> Response:
 
 def json_link(request: Request) -> str:
     """The address of a page's data: all of them, and not only the part shown."""
-    kept = [pair for pair in request.query_params.multi_items() if pair[0] not in NOT_DATA]
+    given = request.query_params.multi_items()
+    kept = [pair for pair in given if pair[0] not in {"format", "after"}]
     return f"{request.url.path}?{urlencode([*kept, ('format', 'json')])}"
 
 
-def _may_start(form: RerunForm, *, allows_commands: bool) -> bool:
-    is_allowed = allows_commands or not form.is_local
-    return form.has_form and form.is_complete and is_allowed
+def _may_start(request: msgspec.Struct, *, allows_commands: bool) -> bool:
+    is_allowed = allows_commands or not any(local_texts(request))
+    return is_allowed and is_complete(request) and to_argv(request)[0] in FORMS

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
 
+from markupsafe import Markup
+
+from jissoku import chart
 from jissoku.errors import InputError
-from jissoku.report import format as fmt, plots
+from jissoku.report import format as fmt
 from jissoku.report.format import Table
-from jissoku.report.plots import TimeAxis
-from jissoku.report.svg import Chart
 from jissoku.system.address import Address, listener_pid
 from jissoku.system.measurement_lock import is_measuring
 from jissoku.system.processes import CpuTime, cpu_time, process_tree, start_ticks
@@ -21,6 +22,9 @@ from jissoku.system.processes import CpuTime, cpu_time, process_tree, start_tick
 # What a page shows, and how often it reads.
 SPAN_S = 120
 PERIOD_NS = 1_000_000_000
+
+# Pixels of a chart, which the style sheet stretches to the width of a column.
+CHART_SIZE = (400, 160)
 
 LIMIT_S = 2.0
 SIZE_MAX = 1 << 20
@@ -33,30 +37,32 @@ PAUSED = "A measurement runs on this machine: nothing is read until it has ended
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at one time of the monotonic clock, by name with labels.
-
-    `cpu` is that of the server's processes; None if these are not visible.
-    """
+    """Counters by name with labels; `cpu` is that of the server's processes, if it is visible."""
 
     at_ns: int
     values: Mapping[str, float]
     cpu: CpuTime | None
 
-    def total(self, name: str) -> float:
-        return sum(value for key, value in self.values.items() if key.partition("{")[0] == name)
+    def growth_since(self, before: "Reading", name: str) -> float:
+        """The growth of a counter, over all of its labels."""
+
+        def total(values: Mapping[str, float]) -> float:
+            return sum(value for key, value in values.items() if key.partition("{")[0] == name)
+
+        return total(self.values) - total(before.values)
+
+    def mean_ns_since(self, before: "Reading", name: str) -> float | None:
+        count = self.growth_since(before, f"{name}_count")
+        return 1e9 * self.growth_since(before, f"{name}_sum") / count if count > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """What a server did between two readings, per second; connections open at the later one.
 
-    Attributes:
-        failed_rps: Responses with a status of 5xx.
-        cores: CPU seconds per second; None if they are not known.
-        queue_ns: Mean time until an application was called; None if none was.
-        app_ns: Mean time in the application.
-        app_p99_ns: A bound of the histogram that 99 % of these times do not exceed; None also if
-            they exceed the largest one.
+    `cores` are CPU seconds per second. `queue_ns` and `app_ns` are the mean times until and in an
+    application, and `app_p99_ns` a bound of the histogram that 99 % do not exceed. All are None if
+    they are not known.
     """
 
     at_ns: int
@@ -130,10 +136,7 @@ class WatchedServer:
 
 
 def parse(text: str) -> dict[str, float]:
-    """Reads OpenMetrics text: by name with labels the value.
-
-    ValueError: it is none, not whole, or of another program.
-    """
+    """OpenMetrics by name with labels; ValueError: it is none, not whole, or of another program."""
     lines = text.splitlines()
     if not lines or lines[-1] != "# EOF":
         raise ValueError("the text does not end as OpenMetrics does")
@@ -151,7 +154,7 @@ def _rates(before: Reading, after: Reading) -> Rates:
     seconds = max(after.at_ns - before.at_ns, 1) / 1e9
 
     def per_second(name: str) -> float:
-        return max(0.0, _growth(before, after, name)) / seconds
+        return max(0.0, after.growth_since(before, name)) / seconds
 
     failed = 'jissoku_requests_total{status="5xx"}'
     cores = None
@@ -166,37 +169,24 @@ def _rates(before: Reading, after: Reading) -> Rates:
         received_bytes=per_second("jissoku_received_bytes_total"),
         sent_bytes=per_second("jissoku_sent_bytes_total"),
         cores=cores,
-        queue_ns=_mean_ns(before, after, "jissoku_app_queue_seconds"),
-        app_ns=_mean_ns(before, after, APP),
-        app_p99_ns=_percentile_ns(before, after, APP, 0.99),
+        queue_ns=after.mean_ns_since(before, "jissoku_app_queue_seconds"),
+        app_ns=after.mean_ns_since(before, APP),
+        app_p99_ns=_app_p99_ns(before, after),
     )
 
 
-def _growth(before: Reading, after: Reading, name: str) -> float:
-    return after.total(name) - before.total(name)
-
-
-def _mean_ns(before: Reading, after: Reading, name: str) -> float | None:
-    count = _growth(before, after, f"{name}_count")
-    return 1e9 * _growth(before, after, f"{name}_sum") / count if count > 0 else None
-
-
-def _percentile_ns(before: Reading, after: Reading, name: str, share: float) -> float | None:
-    """The smallest bound of a bucket that this share of the durations does not exceed."""
-    count = _growth(before, after, f"{name}_count")
-    if count <= 0:
-        return None
-    for key, value in after.values.items():
-        if not key.startswith(f'{name}_bucket{{le="'):
-            continue
-        bound = float(key.split('"')[1])
-        if value - before.values.get(key, 0.0) >= share * count and bound != float("inf"):
-            return 1e9 * bound
+def _app_p99_ns(before: Reading, after: Reading) -> float | None:
+    """The smallest bound of a bucket that 99 % of the durations do not exceed."""
+    count = after.growth_since(before, f"{APP}_count")
+    for key, value in after.values.items() if count > 0 else ():
+        if key.startswith(f'{APP}_bucket{{le="'):
+            bound = float(key.split('"')[1])
+            if value - before.values.get(key, 0.0) >= 0.99 * count and bound != float("inf"):
+                return 1e9 * bound
     return None
 
 
 def _text(address: Address) -> str:
-    """The metrics as they are served, or an OSError, HTTPException or ValueError."""
     with closing(http.client.HTTPConnection("localhost")) as connection:
         connection.sock = address.connect(LIMIT_S)
         connection.request("GET", "/metrics", headers={"Host": address.authority})
@@ -222,13 +212,14 @@ def _address(where: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value of `Rates` as a plot, whose axis reaches to `reach` at least."""
+    """A value of `Rates` as a chart, whose axis reaches to `reach` of its units at least."""
 
     name: str
     title: str
     value: Callable[[Rates], float | None]
     text: Callable[[float], str]
-    reach: float = 0.0
+    reach: float
+    unit: float = 1.0
 
 
 def _bytes(value: float) -> str:
@@ -240,11 +231,13 @@ def _plain(value: float) -> str:
 
 
 FIGURES = (
-    Figure("requests", "Requests per second", lambda one: one.requests_rps, _plain),
+    Figure("requests", "Requests per second", lambda one: one.requests_rps, _plain, 1.0),
     Figure("connections", "Open connections", lambda one: one.open, _plain, 4.0),
-    Figure("cpu", "Cores used", lambda one: one.cores, _plain),
-    Figure("sent", "Bytes sent per second", lambda one: one.sent_bytes, _bytes),
-    Figure("app", "Mean time in the application", lambda one: one.app_ns, fmt.duration),
+    Figure("cpu", "Cores used", lambda one: one.cores, _plain, 0.1),
+    Figure("sent", "Bytes sent per second", lambda one: one.sent_bytes, _bytes, 1000.0),
+    Figure(
+        "app", "Milliseconds in the application", lambda one: one.app_ns, fmt.duration, 0.1, 1e6
+    ),
 )
 
 
@@ -262,7 +255,8 @@ def shown(server: WatchedServer, number: int) -> dict[str, object]:
     }
 
 
-def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:
+def _charts(rates: Sequence[Rates], number: int) -> Iterator[tuple[str, str, Markup]]:
+    """Name, title and drawing of each figure with values."""
     now_ns = time.monotonic_ns()
     for figure in FIGURES:
         values = [
@@ -270,18 +264,27 @@ def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:
             for one in rates
             if (value := figure.value(one)) is not None
         ]
-        if not values:
-            continue
-        name = f"server{number}-{figure.name}"
-        yield Chart(
-            name=name,
-            title=figure.title,
-            caption="",
-            drawing=plots.draw_times(
-                name, values, TimeAxis(span_s=SPAN_S, reach=figure.reach, label=figure.text)
-            ),
-            numbers=Table(header=(), rows=()),
-        )
+        if values:
+            yield f"server{number}-{figure.name}", figure.title, draw_times(figure, values)
+
+
+def draw_times(figure: Figure, values: Sequence[tuple[float, float]]) -> Markup:
+    """Draws pairs of seconds before now, and a value; oldest first, at least one."""
+    minutes, text = SPAN_S // 60, figure.text
+    shown = [(ago_s, value) for ago_s, value in values if ago_s <= SPAN_S]
+    now, highest = values[-1][1], max(value for _, value in values)
+    # The absent values at both ends make the axis as long as the time that is shown.
+    drawing = chart.line(
+        [None, *(value / figure.unit for _, value in shown), None],
+        positions=[-SPAN_S, *(-ago_s for ago_s, _ in shown), 0],
+        labels=[f"{minutes} min ago", f"{minutes / 2:g} min", "now"],
+        reach=(0, figure.reach),
+        title=figure.title,
+        description=f"now {text(now)}; at most {text(highest)} in the last {minutes} minutes",
+        size=CHART_SIZE,
+        in_page=True,
+    )
+    return Markup(drawing)  # noqa: S704 - texts are escaped where it is drawn
 
 
 def _now(now: Rates) -> Table:

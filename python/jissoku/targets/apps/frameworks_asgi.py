@@ -23,8 +23,6 @@ fast_app = FastAPI(openapi_url=None)
 
 
 class Item(BaseModel):
-    """A member of the response."""
-
     id: int
     name: str
     price: float
@@ -32,7 +30,6 @@ class Item(BaseModel):
 
 @fast_app.get("/json")
 async def items(limit: int = ITEMS) -> list[Item]:
-    """Some items, which are validated and encoded."""
     return [Item(id=n, name=f"item {n}", price=n * 1.5) for n in range(limit)]
 
 
@@ -61,5 +58,4 @@ PAGES = {"/json", "/stream", "/events"}
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """The page of the path."""
     await (fast_app if scope.get("path") in PAGES else contract)(scope, receive, send)

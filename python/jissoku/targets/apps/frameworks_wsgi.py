@@ -101,6 +101,5 @@ PAGES: dict[str, Application] = {"/page": django_app, "/blocking": flask_app, "/
 
 
 def app(environ: Environ, start_response: Any) -> Iterable[bytes]:
-    """The page of the path."""
     chosen: Application = PAGES.get(environ["PATH_INFO"], contract)
     return chosen(environ, start_response)

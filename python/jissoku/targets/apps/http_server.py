@@ -36,6 +36,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, content_type: str, body: bytes) -> None:
         self.send_response(200)
+        self.send_body(content_type, body)
+
+    def send_body(self, content_type: str, body: bytes) -> None:
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -45,10 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response_only(200)
         self.send_header("Server", "bench")
         self.send_header("Connection", "keep-alive")
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"42")
+        self.send_body("text/plain", b"42")
 
     def delay(self, query: str) -> None:
         ms = re.fullmatch(r"ms=(\d{1,5})", query, re.ASCII)

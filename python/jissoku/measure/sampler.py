@@ -1,19 +1,27 @@
-"""The sampler's process, and its output about a target under load."""
+"""Samples the CPU time of a target's processes, by a separate program on the same machine."""
 
 import signal
 import subprocess
 import sys
-from types import TracebackType
-from typing import Self
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol, Self
 
 import msgspec
 
 from jissoku.errors import JissokuError
-from jissoku.measure import loadgen
-from jissoku.measure.loadgen import LoadSpec
-from jissoku.measure.probes import Started
-from jissoku.model import ArmMeasurement, CoreAssignment
+from jissoku.model import CoreAssignment, updated
 from jissoku.model.profile import Samples
+from jissoku.system.processes import process_tree
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import RunningTarget
+
+# With these Node writes the names of compiled functions to a file for the sampler; a JVM writes
+# them on the sampler's request, and keeps frame pointers only with this option.
+RUNTIME_ENVIRONMENT = {
+    "NODE_OPTIONS": "--perf-basic-prof",
+    "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer",
+}
 
 SCHEMA = "jissoku.sample/1"
 
@@ -35,30 +43,38 @@ class ProfilerError(JissokuError):
     """Nothing was sampled; the message is the sampler's own."""
 
 
+class Sampler(Protocol):
+    """Samples a target's processes while it is entered; the samples of the window are kept."""
+
+    def __enter__(self) -> Self:
+        """Waits until it samples; ProfilerError if it may not, or the process does not exist."""
+
+    def on_window(self, edge: str) -> None:
+        """Called with `open` and `close` at the start and end of the window."""
+
+    def samples(self) -> Samples:
+        """Ends it; ProfilerError if there is no record."""
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it without samples, unless it has ended."""
+
+
 class Profiler:
     """Samples a process tree, as a context manager; the samples of the window are kept."""
 
     def __init__(
         self, root: int, cores: CoreAssignment, *, limit_s: float, frequency: int = FREQUENCY_HZ
     ) -> None:
-        """Nothing is started yet.
+        """Nothing is started yet; it ends by itself after `limit_s` seconds and a grace period.
 
-        Args:
-            root: First process of the target.
-            cores: The sampler runs on those of the load generator.
-            limit_s: It ends by itself after this time and a grace period.
-            frequency: Samples per second of CPU time.
+        `root` is the target's first process, `frequency` in samples per second of CPU time.
         """
         own = ",".join(map(str, cores.generator))
         words = ["-F", str(frequency), "-d", f"{limit_s + GRACE_S:.0f}s", "--cores", own, str(root)]
         self._command = [sys.executable, "-m", "jissoku", "sample", *words]
 
     def __enter__(self) -> Self:
-        """Starts the sampler, and waits until it samples.
-
-        Raises:
-            ProfilerError: It is not permitted to sample, or the process does not exist.
-        """
+        """Waits until it samples; ProfilerError if it may not, or the process does not exist."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
@@ -80,11 +96,7 @@ class Profiler:
             self._process.send_signal(number)
 
     def samples(self) -> Samples:
-        """Ends the sampler, and reads what it printed.
-
-        Raises:
-            ProfilerError: Its output is not a record.
-        """
+        """Ends the sampler, and reads what it printed; ProfilerError if that is no record."""
         self.on_window("close")
         try:
             text, complaint = self._process.communicate(timeout=NAMES_LIMIT_S)
@@ -99,28 +111,20 @@ class Profiler:
             reason = complaint.strip().removeprefix("jissoku sample: ")
             raise ProfilerError(reason or f"the sampler printed no record: {error}") from error
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
 
 
-def profile_load(
-    spec: LoadSpec, cores: CoreAssignment, *, started: Started, frequency: int = FREQUENCY_HZ
-) -> tuple[ArmMeasurement, Samples]:
-    """Runs one arm's load, and samples the arm in the window.
+def with_names(prepared: PreparedTarget) -> PreparedTarget:
+    if prepared.start is None:
+        return prepared
+    environment = RUNTIME_ENVIRONMENT | prepared.start.environment
+    return updated(prepared, start=updated(prepared.start, environment=environment))
 
-    Raises:
-        LoadgenError: No answer could be counted.
-        ProfilerError: Nothing could be sampled, or the CPU time cannot be read.
-    """
-    root = spec.roots[0]
-    if root is None:
-        raise ProfilerError("its processes are not known: sample a target that is started here")
-    limit_s = (spec.warmup_ns + spec.window_ns) / 1e9
-    with Profiler(root, cores, limit_s=limit_s, frequency=frequency) as profiler:
-        measurements, _ = loadgen.run_load(
-            spec, cores, started=started, on_window=profiler.on_window
-        )
-        return measurements[0], profiler.samples()
+
+def remove_perf_maps(running: RunningTarget) -> None:
+    """Removes the files that runtimes write into /tmp and leave there."""
+    for pid in process_tree(running.pid):
+        with suppress(OSError):
+            Path(f"/tmp/perf-{pid}.map").unlink()  # noqa: S108 - where perf looks for it

@@ -1,0 +1,60 @@
+"""`jissoku agent`: targets of this host for comparisons whose load comes from another one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import click
+import msgspec
+
+from jissoku.cli.frame import ExitCode, version_line
+from jissoku.fleet.agent import Agent
+from jissoku.fleet.keys import AGENT, ListenAddress, default_folder, make_keys, read_keys
+from jissoku.request.options import option, verb
+from jissoku.request.shared import DIRECTORY
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent listens, and what it proves itself with.
+
+    Attributes:
+        listen: Address of this host that the load's host can reach, or 127.0.0.1, and a port.
+        keys: Folder of the keys. Default: jissoku/fleet in the user's folder of configurations.
+        make_keys: Make the keys for this address, valid for seven days, and exit.
+        allow_commands: Let clients run any command as this user (--cmd), and not only recipes.
+    """
+
+    listen: Annotated[str, option("--listen", metavar="HOST:PORT")]
+    keys: Annotated[Path | None, option("--keys", type=DIRECTORY)] = None
+    make_keys: Annotated[bool, option("--make-keys")] = False
+    allow_commands: Annotated[bool, option("--allow-commands")] = False
+
+
+@verb(AgentOptions)
+def agent(options: AgentOptions) -> int:
+    """Start and observe targets on this host, for a load that comes from another one.
+
+    On the other host, `jissoku compare --server-host HOST:PORT` uses it. Copy the folder of keys
+    there first: its owner can start every target that `jissoku targets` lists here, as this
+    user, and with --allow-commands any program. One client is served at a time; targets end with
+    its connection. Ctrl-C ends the agent.
+
+    Exit codes: 0 ended by a signal or keys made, 1 failure, 2 bad input.
+    """
+    address = ListenAddress.parse(options.listen, "--listen")
+    folder = options.keys or default_folder()
+    if options.make_keys:
+        make_keys(folder, address.host)
+        click.echo(f"Keys for {address.host}, valid for seven days: {folder}")
+        click.echo("Copy the folder to the load's host, into the same place or for --server-keys.")
+        return ExitCode.OK
+    serving = Agent(
+        address,
+        read_keys(folder, AGENT),
+        version_line(),
+        click.echo,
+        allows_commands=options.allow_commands,
+    )
+    clients = " Clients may run any command." if options.allow_commands else ""
+    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}")
+    serving.run()
+    return ExitCode.OK

@@ -1,0 +1,182 @@
+"""What a load cost its targets, from counters of their host at given instants. No I/O.
+
+The load generator reports how long slices and rotations were. With the time at which its window
+opened they are instants of our clock, which the clock's bound translates into those of the targets'
+host, where counters were read all the time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from jissoku.fleet.clock import Translation
+from jissoku.fleet.wire import Counters
+from jissoku.measure.observation import Observation, Report
+
+SECOND_NS = 1_000_000_000
+
+# A time, and the same of another end: of a slice, a rotation or the window.
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """Spans of our clock, in nanoseconds.
+
+    Attributes:
+        window: From the opening to the close; in time slices that of the last rotation.
+        idle: A time without load, before it.
+        rotations: One slice of every arm each, in order; none without slices.
+        slices: Of each arm, one in each rotation, if the first one begins with the first arm;
+            `reversed_slices` if it begins with the last one. Then each rotation is the reverse of
+            the one before it.
+    """
+
+    window: Span
+    idle: Span
+    rotations: tuple[Span, ...] = ()
+    slices: tuple[tuple[Span, ...], ...] = ()
+    reversed_slices: tuple[tuple[Span, ...], ...] = ()
+
+    @classmethod
+    def of(cls, report: Report, open_ns: int, close_ns: int, idle: Span) -> "Spans":
+        targets: list[dict[str, Any]] = report["targets"]
+        if not targets[0]["slices"]:
+            return cls(window=(open_ns, close_ns), idle=idle)
+        lengths = [one["rotation_ns"] for one in targets[0]["slices"]]
+        ends = list(accumulate(lengths, initial=open_ns))
+        rotations = tuple(pairwise(ends))
+        return cls(
+            window=(open_ns, ends[-1]),
+            idle=idle,
+            rotations=rotations,
+            slices=_placed(targets, rotations, starts_reversed=False),
+            reversed_slices=_placed(targets, rotations, starts_reversed=True),
+        )
+
+    def instants_ns(self) -> list[int]:
+        """All ends of these spans, each once, in order."""
+        groups = (*self.slices, *self.reversed_slices)
+        spans = (self.window, self.idle, *self.rotations, *(span for one in groups for span in one))
+        return sorted({end for span in spans for end in span})
+
+
+def _placed(
+    targets: Sequence[Mapping[str, Any]], rotations: Sequence[Span], *, starts_reversed: bool
+) -> tuple[tuple[Span, ...], ...]:
+    """Where each arm's slices lie: one after the other, with equal pauses before each of them."""
+    found: list[list[Span]] = [[] for _ in targets]
+    for number, (began_ns, ended_ns) in enumerate(rotations):
+        lengths = [one["slices"][number]["duration_ns"] for one in targets]
+        pause_ns = max(0, ended_ns - began_ns - sum(lengths)) // len(lengths)
+        order = range(len(targets))
+        at_ns = began_ns
+        for arm in reversed(order) if starts_reversed is (number % 2 == 0) else order:
+            found[arm].append((at_ns + pause_ns, at_ns + pause_ns + lengths[arm]))
+            at_ns += pause_ns + lengths[arm]
+    return tuple(map(tuple, found))
+
+
+class _Readings:
+    """The counters at the ends of spans."""
+
+    def __init__(self, spans: Spans, counters: Counters) -> None:
+        self._index = {at_ns: number for number, at_ns in enumerate(spans.instants_ns())}
+        self._counters = counters
+
+    def _used(self, series: Sequence[int], span: Span) -> int:
+        return series[self._index[span[1]]] - series[self._index[span[0]]]
+
+    def cpu_ns(self, arm: int, span: Span) -> int:
+        return self._used(self._counters.cpu_ns[arm], span)
+
+    def wait_ns(self, arm: int, span: Span) -> int | None:
+        found = self._counters.wait_ns
+        return None if found is None else self._used(found[arm], span)
+
+    def runs(self, arm: int, span: Span) -> int | None:
+        found = self._counters.runs
+        return None if found is None else self._used(found[arm], span)
+
+    def kernel_ns(self, span: Span) -> int | None:
+        # None of the kernel's threads is visible in a container.
+        return self._used(self._counters.kernel_ns, span) if any(self._counters.kernel_ns) else None
+
+    def foreign_ns(self, arms: int, span: Span) -> int | None:
+        """Time of the targets' cores that was neither idle nor a target's."""
+        if not self._counters.cores:
+            return None
+        busy_ns = (span[1] - span[0]) * self._counters.cores - self._used(
+            self._counters.idle_ns, span
+        )
+        return max(0, busy_ns - sum(self.cpu_ns(arm, span) for arm in range(arms)))
+
+
+def observation(
+    report: Report, spans: Spans, counters: Counters, translation: Translation, slack_ns: int
+) -> Observation:
+    """What the load generator would have read itself beside the targets, and the bound of its time.
+
+    `counters` are those at `spans.instants_ns()`, and `slack_ns` the bound of the window's edges by
+    our own clock.
+    """
+    readings, targets = _Readings(spans, counters), report["targets"]
+    arms = range(len(targets))
+    slices = _own_slices(spans, readings)
+    measured = tuple(
+        _measured(arm, targets[arm], spans, slices, readings, counters) for arm in arms
+    )
+    window_ns = spans.window[1] - spans.window[0]
+    waits = [readings.wait_ns(arm, spans.window) for arm in arms]
+    known = [wait for wait in waits if wait is not None]
+    conditions = {
+        "kernel_cpu_ns": readings.kernel_ns(spans.window),
+        "target_wait_fraction": (
+            sum(known) / window_ns if len(known) == len(waits) and window_ns else None
+        ),
+        "round_trip_ns": translation.round_trip_ns,
+        "clock_error_ns": translation.error_ns,
+        "edge_error_ns": translation.error_ns + slack_ns + counters.gap_ns,
+    }
+    return Observation(host=counters.host, measured=measured, conditions=conditions)
+
+
+def _own_slices(spans: Spans, readings: _Readings) -> tuple[tuple[Span, ...], ...]:
+    """The slices in the order in which they were: targets use their CPU time in their own ones."""
+
+    def own_ns(slices: Iterable[Iterable[Span]]) -> int:
+        return sum(readings.cpu_ns(arm, span) for arm, group in enumerate(slices) for span in group)
+
+    return max((spans.slices, spans.reversed_slices), key=own_ns)
+
+
+def _measured(
+    arm: int,
+    target: Mapping[str, Any],
+    spans: Spans,
+    slices: Sequence[Sequence[Span]],
+    readings: _Readings,
+    counters: Counters,
+) -> Mapping[str, object]:
+    """The fields of `ArmMeasurement` that the load generator could not read."""
+    beyond_ns, idle_ns = counters.beyond_ns[arm], spans.idle[1] - spans.idle[0]
+    cpu_ns = None if beyond_ns is None else readings.cpu_ns(arm, spans.window) + beyond_ns
+    found: dict[str, object] = {"cpu_ns": cpu_ns}
+    if idle_ns:
+        found["idle_cpu_ns_per_s"] = readings.cpu_ns(arm, spans.idle) * SECOND_NS // idle_ns
+    if not spans.rotations:
+        return found
+    own = slices[arm]
+    found["slice_cpu_ns"] = tuple(readings.cpu_ns(arm, span) for span in own)
+    found["slices"] = tuple(
+        {
+            **one,
+            "wait_ns": readings.wait_ns(arm, span),
+            "runs": readings.runs(arm, span),
+            "rotation_cpu_ns": readings.cpu_ns(arm, rotation),
+            "rotation_foreign_ns": readings.foreign_ns(len(slices), rotation),
+        }
+        for one, span, rotation in zip(target["slices"], own, spans.rotations, strict=True)
+    )
+    return found

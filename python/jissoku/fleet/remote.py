@@ -1,0 +1,505 @@
+"""The host of an agent, as a comparison uses it: `ServerHost` over one connection."""
+
+import http.client
+import random
+import socket
+import ssl
+import time
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from jissoku.errors import HostLost, InputError, JissokuError, TargetError
+from jissoku.fleet import wire
+from jissoku.fleet.channel import Channel, ChannelClosed, GaveUp, kept_alive
+from jissoku.fleet.clock import ClockBound, RoundTrip, Translation, window_edges
+from jissoku.fleet.counts import Spans, observation
+from jissoku.fleet.inspection import RemoteInspector
+from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, default_folder, read_keys
+from jissoku.measure.host import LocalHost, ServerHost, TargetLauncher
+from jissoku.measure.inspection import Inspector
+from jissoku.measure.loadgen import LoadgenError, LoadSpec
+from jissoku.measure.machine import boot, machine
+from jissoku.measure.observation import Observation, Observer, Report, WindowTimes
+from jissoku.measure.selection import RequestOfHost
+from jissoku.model import (
+    CoreAssignment,
+    Machine,
+    Recipe,
+    Run,
+    UnavailableTarget,
+    Workload,
+    updated,
+)
+from jissoku.model.run import LoadHost, NetworkPath
+from jissoku.system import cores as core_lists
+from jissoku.system.address import Address
+from jissoku.system.cores import available_cores, partition_cores
+from jissoku.system.interfaces import path_kind
+from jissoku.targets.command import read_command
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import RunningTarget
+from jissoku.targets.response import TargetResponse, send_request
+
+CONNECT_S = 5.0
+
+# The time of an answer, beside what the agent does meanwhile, and of the longest things it does: a
+# build, a start with its server behind it, the end of a target that does not stop.
+ANSWER_S = 30.0
+PREPARE_S = 1500.0
+READY_S = 60.0
+STOP_S = 60.0
+
+# Round trips for one bound of the clock; the shortest counts.
+ROUND_TRIPS = 32
+
+# Pauses before further attempts to connect: an agent is busy for a moment after its last client.
+RETRIES_S = (0.1, 0.4, 1.0, 1.5)
+
+Result = TypeVar("Result", bound=msgspec.Struct)
+
+
+def default_keys(given: str) -> Path:
+    return Path(given) if given else default_folder()
+
+
+@contextmanager
+def host_of(request: RequestOfHost, version: str) -> Iterator[ServerHost]:
+    """The host of a request's targets: this machine, or that of the agent it names."""
+    if not request.server_host:
+        yield LocalHost()
+        return
+    address = ListenAddress.parse(request.server_host, "--server-host")
+    keys = read_keys(default_keys(request.server_keys), CLIENT)
+    with connected(address, keys, version) as host:
+        yield host
+
+
+@contextmanager
+def connected(address: ListenAddress, keys: Keys, version: str) -> Iterator["RemoteHost"]:
+    """A session with an agent, which ends with the block.
+
+    InputError: the address is unknown, the agent has another version, or it is in use.
+    JissokuError: it cannot be reached, or refuses the keys.
+    """
+    where = f"the agent on {address.text}"
+    channel = _opened_in_time(address, keys, where)
+    try:
+        greeting = _first(channel, wire.Greeting, where)
+        if (greeting.protocol, greeting.version) != (wire.PROTOCOL, version):
+            raise InputError(
+                f"{where} is {greeting.version}, and this is {version}: install the same version on"
+                " both hosts"
+            )
+        proof = wire.proof_of(keys.token, greeting.nonce)
+        _send(channel, wire.Hello(proof=proof, boot=boot()), where)
+        channel.allow(wire.MESSAGE_BYTES_MAX)
+        reply = _first(channel, wire.Reply, where)
+        if reply.failure:
+            raise wire.error_of(reply, where)
+        welcome = wire.decoded(bytes(reply.result), wire.Welcome)
+        yield RemoteHost(address, channel, welcome)
+    finally:
+        channel.close()
+
+
+class _BusyError(JissokuError):
+    """The agent closes connections, because it serves a client."""
+
+
+def _opened_in_time(address: ListenAddress, keys: Keys, where: str) -> Channel:
+    for pause_s in RETRIES_S:
+        with suppress(_BusyError):
+            return _opened(address, keys, where)
+        time.sleep(pause_s)
+    return _opened(address, keys, where)
+
+
+def _opened(address: ListenAddress, keys: Keys, where: str) -> Channel:
+    try:
+        plain = socket.create_connection((address.host, address.port), CONNECT_S)
+    except socket.gaierror as error:
+        raise InputError(f"--server-host {address.text}: no such host: {error.strerror}") from error
+    except OSError as error:
+        raise JissokuError(
+            f"{where} cannot be reached: {error.strerror or error}; start it on that host with"
+            f" `jissoku agent --listen {address.text}`"
+        ) from error
+    try:
+        encrypted = keys.context.wrap_socket(kept_alive(plain), server_hostname=address.host)
+    except ssl.SSLCertVerificationError as error:
+        raise JissokuError(
+            f"{where} is not the one of these keys: {error.verify_message}; make new keys for its"
+            " address, and copy them to both hosts"
+        ) from error
+    except OSError as error:
+        plain.close()
+        raise _BusyError(
+            f"{where} has closed the connection: another client may be using it, or it is no agent"
+        ) from error
+    return Channel(encrypted, wire.HELLO_BYTES_MAX)
+
+
+def _first(channel: Channel, kind: type[wire.Message], where: str) -> wire.Message:
+    try:
+        return wire.decoded(channel.receive(CONNECT_S), kind)
+    except ChannelClosed as error:
+        raise JissokuError(
+            f"{where} {error}: it refuses these keys, or serves another client; copy the folder of"
+            " its keys to this host"
+        ) from error
+    except wire.WireError as error:
+        raise JissokuError(f"{where} sends {error}") from error
+
+
+def _send(channel: Channel, message: msgspec.Struct, where: str) -> None:
+    try:
+        channel.send(wire.encoded(message), CONNECT_S)
+    except ChannelClosed as error:
+        raise JissokuError(f"{where} {error}") from error
+
+
+class RemoteHost:
+    """An agent's host. Requests go one after the other; the first that fails ends the session."""
+
+    is_local = False
+
+    def __init__(self, address: ListenAddress, channel: Channel, welcome: wire.Welcome) -> None:
+        """Takes over an open channel, after the agent's welcome."""
+        self._where = f"the agent on {address.text}"
+        self._channel = channel
+        self._welcome = welcome
+        self._number = 0
+        self._lost = ""
+        # Prepared targets that the agent has, with its number of each.
+        self._prepared: list[tuple[PreparedTarget, int]] = []
+        # Each with the target whose runtime has names for a sampler.
+        self._named: list[tuple[PreparedTarget, PreparedTarget]] = []
+        self._server_cores: tuple[int, ...] = ()
+        # Targets by their port, as URLs have it.
+        self._targets: dict[int, int] = {}
+
+    @property
+    def is_lost(self) -> bool:
+        return bool(self._lost)
+
+    @property
+    def is_same_machine(self) -> bool:
+        return bool(boot()) and boot() == self._welcome.boot
+
+    def ask(
+        self,
+        request: wire.Request,
+        kind: type[Result],
+        limit_s: float = ANSWER_S,
+        give_up: Callable[[], bool] | None = None,
+    ) -> Result:
+        """The agent's answer. HostLost: there is none, and there will be none.
+
+        The error of the agent if it has failed or refused. GaveUp when `give_up` returns True,
+        which ends the session.
+        """
+        if self._lost:
+            raise HostLost(self._lost)
+        self._number += 1
+        numbered = wire.Numbered(number=self._number, request=request)
+        try:
+            self._channel.send(wire.encoded(numbered), ANSWER_S)
+            reply = wire.decoded(self._channel.receive(limit_s, give_up), wire.Reply)
+            result = None if reply.failure else wire.decoded(bytes(reply.result), kind)
+        except GaveUp:
+            self._lose("the session was given up")
+            raise
+        except ChannelClosed as error:
+            raise self._lose(f"{error}, and ends the targets") from error
+        except wire.WireError as error:
+            raise self._lose(f"sends {error}") from error
+        if reply.number != self._number:
+            raise self._lose(f"answers request {reply.number} in place of {self._number}")
+        if result is not None:
+            return result
+        raise wire.error_of(reply, self._where)
+
+    def _lose(self, reason: str) -> HostLost:
+        self._lost = f"{self._where} {reason}; its output on that host may say why"
+        self._channel.close()
+        return HostLost(self._lost)
+
+    def clock(self) -> ClockBound:
+        """How the agent's clock relates to ours now."""
+        return ClockBound.of([self._round_trip() for _ in range(ROUND_TRIPS)])
+
+    def _round_trip(self) -> RoundTrip:
+        sent_ns = time.monotonic_ns()
+        there = self.ask(wire.AskTime(), wire.TimeThere)
+        return RoundTrip(sent_ns=sent_ns, there_ns=there.at_ns, received_ns=time.monotonic_ns())
+
+    def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
+        asked = wire.Prepare(recipe=recipe.name, version=version)
+        found = self.ask(asked, wire.PrepareResult, PREPARE_S)
+        return found.unavailable or self._known(found)
+
+    def prepare_command(self, text: str) -> PreparedTarget:
+        """Reads `NAME=COMMAND` there, if the agent allows commands."""
+        command = read_command(text)
+        if command.listens != "port":
+            raise InputError(
+                f"--cmd {command.name}: a Unix socket cannot be reached from another host; write"
+                " {port}"
+            )
+        return self._known(self.ask(wire.PrepareCommand(text=text), wire.PrepareResult))
+
+    def _known(self, found: wire.PrepareResult) -> PreparedTarget:
+        """A target that the agent has prepared; from now on it can be started."""
+        offered = found.prepared
+        if offered is None:
+            raise self._lose("offers no target")
+        target = PreparedTarget(
+            name=offered.name,
+            origin=offered.origin,
+            version=offered.version,
+            capabilities=frozenset(offered.capabilities),
+            description=offered.description,
+            limitations=offered.limitations,
+            binary_sha256=offered.binary_sha256,
+            source_sha256=offered.source_sha256,
+            start=offered.start,
+            config=offered.config,
+            compiles=offered.compiles,
+            values={"program": offered.program},
+        )
+        self._prepared.append((target, offered.handle))
+        return target
+
+    def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
+        chosen = self.ask(wire.ChooseCores(given=server), wire.ChosenCores)
+        self._server_cores = chosen.server
+        mine = core_lists.parse(generator) if generator else available_cores()
+        if self.is_same_machine and not generator:
+            mine = partition_cores(available_cores()).generator
+        is_shared = self.is_same_machine and bool(set(mine) & set(chosen.server))
+        return CoreAssignment(server=chosen.server, generator=mine, shared=is_shared)
+
+    def production_cores(self) -> CoreAssignment:
+        """All that the agent gives to targets: the load has none of them."""
+        return self.assign_cores(None, None)
+
+    def machine(self) -> Machine:
+        return self._welcome.machine
+
+    def remarks(self) -> tuple[str, ...]:
+        path, trip_us = self._path(), self.clock().round_trip_ns / 1000
+        over = "a network" if path is NetworkPath.WIRE else f"a {path} interface"
+        load = f"The load came from a client of an agent, over {over}"
+        return (f"{load}; the shortest round trip took {trip_us:,.0f} µs.",)
+
+    def with_names(self, prepared: PreparedTarget) -> PreparedTarget:
+        for known, named in self._named:
+            if known is prepared:
+                return named
+        asked = wire.PrepareNamed(prepared=self._number_of(prepared))
+        named = self._known(self.ask(asked, wire.PrepareResult))
+        self._named.append((prepared, named))
+        return named
+
+    def _path(self) -> NetworkPath:
+        return NetworkPath(path_kind(*self._channel.addresses()))
+
+    def describe(self, run: Run) -> Run:
+        load = LoadHost(
+            machine=machine(), path=self._path(), round_trip_ns=self.clock().round_trip_ns
+        )
+        there = self._welcome
+        return updated(run, machine=there.machine, boot=there.boot, load_host=load)
+
+    def wait_for_idle_cores(
+        self, cores: tuple[int, ...], give_up: Callable[[], bool]
+    ) -> float | None:
+        """Waits there for at most about a second; the agent knows the cores."""
+        del cores, give_up
+        return self.ask(wire.AwaitIdleCores(), wire.IdleFraction).fraction
+
+    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+        """Starts targets there, on the cores that were assigned or some of them."""
+        return _RemoteLauncher(self, seed, () if cores == self._server_cores else cores, workers)
+
+    def _number_of(self, prepared: PreparedTarget) -> int:
+        """The agent's number of a target that it has prepared."""
+        return next(number for known, number in self._prepared if known is prepared)
+
+    def start(
+        self,
+        prepared: PreparedTarget,
+        workload: Workload,
+        *,
+        seed: int,
+        cores: tuple[int, ...],
+        workers: int | None,
+    ) -> RunningTarget:
+        """Starts it on these of the targets' cores, or on all."""
+        asked = wire.Start(
+            prepared=self._number_of(prepared),
+            workload=workload,
+            seed=seed,
+            cores=cores,
+            workers=workers,
+        )
+        found = self.ask(asked, wire.Started, READY_S)
+        self._targets[found.port] = found.target
+        address = Address(host=self._welcome.host, port=found.port, is_tls=found.is_tls)
+        return RemoteTarget(prepared.name, address, self, found.target)
+
+    def wait_until_ready(
+        self,
+        running: RunningTarget,
+        workload: Workload,
+        give_up: Callable[[], bool],
+        note: Callable[[str], object],
+    ) -> TargetResponse:
+        """The agent waits for an answer on its host; the one that counts comes over the network."""
+        del note
+        assert isinstance(running, RemoteTarget)
+        asked = wire.AwaitReady(target=running.handle, workload=workload)
+        try:
+            self.ask(asked, wire.Answer, READY_S, give_up)
+        except GaveUp as error:
+            raise TargetError(f"waiting for {running.name} was given up") from error
+        try:
+            return send_request(running.address, workload)
+        except (OSError, http.client.HTTPException) as error:
+            raise TargetError(
+                f"{running.name} answers on its own host, and not from this one at"
+                f" {running.address.url()}: {error}; a firewall may be between both"
+            ) from error
+
+    def has_generated_code(self, running: RunningTarget) -> bool:
+        assert isinstance(running, RemoteTarget)
+        return self.ask(wire.AskCode(target=running.handle), wire.Answer).is_true
+
+    def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
+        """The load without the time for watching idle targets, which is before it."""
+        del cores
+        ports = [urlsplit(url).port for url in spec.urls]
+        handles = tuple(self._targets[port] for port in ports if port is not None)
+        idle_ns = spec.timing.idle_watch_ns
+        plain = updated(spec, timing=updated(spec.timing, idle_watch_ns=0), own_processes=())
+        return plain, RemoteObserver(self, handles, idle_ns)
+
+    def inspector(self, running: RunningTarget, cores: CoreAssignment) -> Inspector:
+        """Reads there, on the agent's own cores."""
+        del cores
+        assert isinstance(running, RemoteTarget)
+        return RemoteInspector(self.ask, running.handle)
+
+    def syscall_costs(self) -> dict[str, float]:
+        return self.ask(wire.AskCosts(), wire.Costs).ns
+
+
+class _RemoteLauncher:
+    def __init__(
+        self, host: RemoteHost, seed: int, cores: tuple[int, ...], workers: int | None
+    ) -> None:
+        self._host = host
+        self._rng = random.Random(seed)
+        self._cores = cores
+        self._workers = workers
+
+    def start(
+        self, prepared: PreparedTarget, workload: Workload, promised: Container[int] = ()
+    ) -> RunningTarget:
+        """Starts it on a port of the agent's choice, which knows the others."""
+        del promised
+        return self._host.start(
+            prepared,
+            workload,
+            seed=self._rng.getrandbits(31),
+            cores=self._cores,
+            workers=self._workers,
+        )
+
+
+class RemoteTarget(RunningTarget):
+    """A target that an agent has started."""
+
+    def __init__(self, name: str, address: Address, host: RemoteHost, handle: int) -> None:
+        super().__init__(name, address)
+        self._host = host
+        self.handle = handle
+
+    @property
+    def root(self) -> int | None:
+        """None: its processes are not on this machine."""
+        return None
+
+    def upstream_pids(self) -> list[int]:
+        return []
+
+    def is_alive(self) -> bool:
+        return self.is_alive_after(0.0)
+
+    def is_alive_after(self, limit_s: float) -> bool:
+        return self._state(limit_s).is_alive
+
+    def exit_description(self) -> str:
+        return self._state().exit_description
+
+    def output_tail(self) -> str:
+        if self._stopped or self._host.is_lost:
+            return self._last_output
+        return self._state().output_tail
+
+    def output_bytes(self) -> int:
+        return self._state().output_bytes
+
+    def stop(self) -> bool:
+        """As that of a local target; an agent that has lost us ends it by itself."""
+        if self._stopped or self._host.is_lost:
+            return True
+        self._last_output = self.output_tail()
+        self._stopped = True
+        return self._host.ask(wire.Stop(target=self.handle), wire.Answer, STOP_S).is_true
+
+    def _state(self, limit_s: float = 0.0) -> wire.State:
+        return self._host.ask(wire.AskState(target=self.handle, limit_s=limit_s), wire.State)
+
+
+class RemoteObserver:
+    """Observes targets on an agent's host; while load is measured, no message is sent."""
+
+    def __init__(self, host: RemoteHost, handles: tuple[int, ...], idle_ns: int) -> None:
+        """`idle_ns` is how long the targets are watched without load first."""
+        self._host = host
+        self._handles = handles
+        self._idle_ns = idle_ns
+
+    def start(self) -> None:
+        self._before = self._host.clock()
+        self._host.ask(wire.Observe(targets=self._handles), wire.Answer)
+        began_ns = time.monotonic_ns()
+        time.sleep(self._idle_ns / 1e9)
+        # The agent has just read a lot: the first quarter is left out.
+        ended_ns = time.monotonic_ns()
+        self._idle = (began_ns + (ended_ns - began_ns) // 4, ended_ns) if self._idle_ns else (0, 0)
+
+    def window_opened(self) -> None:
+        pass
+
+    def window_closed(self) -> None:
+        pass
+
+    def finish(self, report: Report, times: WindowTimes) -> Observation:
+        """LoadgenError if the load generator has not reported when its window opened and closed."""
+        if times.opened_ns is None or times.closed_ns is None:
+            raise LoadgenError("the load generator has not reported the edges of its window")
+        lasted_ns = max(target["duration_ns"] for target in report["targets"])
+        open_ns, close_ns, slack_ns = window_edges(times.opened_ns, times.closed_ns, lasted_ns)
+        idle = self._idle if self._idle_ns else (open_ns, open_ns)
+        spans = Spans.of(report, open_ns, close_ns, idle)
+        translation = Translation(before=self._before, after=self._host.clock())
+        at_ns = tuple(map(translation.there_ns, spans.instants_ns()))
+        counters = self._host.ask(wire.EndObservation(at_ns=at_ns), wire.Counters)
+        return observation(report, spans, counters, translation, slack_ns)

@@ -1,0 +1,212 @@
+"""The host on which targets are prepared, started and observed: this machine, or another one.
+
+The load generator runs on this machine in any case, and so does everything that plans, records and
+decides. `jissoku.fleet` has the same for another host.
+"""
+
+import random
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from jissoku.measure.inspection import Inspector, LocalInspector
+from jissoku.measure.loadgen import LoadSpec, Started, local_observer, run_load
+from jissoku.measure.machine import machine
+from jissoku.measure.observation import Observer
+from jissoku.measure.sampler import with_names
+from jissoku.measure.syscall_costs import syscall_costs
+from jissoku.model import (
+    ArmMeasurement,
+    CoreAssignment,
+    Machine,
+    MachineConditions,
+    Recipe,
+    Run,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.system.cores import (
+    QuietCores,
+    available_cores,
+    core_assignment,
+    partition_cores,
+)
+from jissoku.system.processes import has_generated_code, process_tree
+from jissoku.targets import contract, launch
+from jissoku.targets.command import from_command, prepare_version
+from jissoku.targets.launch import Launcher
+from jissoku.targets.placeholders import BuildPaths, default_cache
+from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.process import RunningTarget
+from jissoku.targets.response import TargetResponse
+
+
+class TargetLauncher(Protocol):
+    """Starts targets one after the other; what is drawn by chance depends on their order."""
+
+    def start(
+        self, prepared: PreparedTarget, workload: Workload, promised: Container[int] = ()
+    ) -> RunningTarget:
+        """Starts a target on a port that is not `promised`; it may not listen yet."""
+
+
+class ServerHost(Protocol):
+    """What a comparison needs of the host of its targets; `is_local`: it is this machine."""
+
+    is_local: bool
+
+    def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
+        """Builds a recipe's target, of its own or another version; TargetError if it fails."""
+
+    def prepare_command(self, text: str) -> PreparedTarget:
+        """Reads `NAME=COMMAND`, a program of this host; InputError as `command.from_command`."""
+
+    def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
+        """The cores of targets and load generator, of these lists; InputError if they are wrong."""
+
+    def production_cores(self) -> CoreAssignment:
+        """All cores that a target may have, as in production; it may share those of the load."""
+
+    def describe(self, run: Run) -> Run:
+        """The header of a run with the properties of this host."""
+
+    def machine(self) -> Machine:
+        """The machine on which targets run."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of a profile has to know of this host, in sentences."""
+
+    def with_names(self, prepared: PreparedTarget) -> PreparedTarget:
+        """The target with what its runtime needs to have names of functions for a sampler."""
+
+    def wait_for_idle_cores(
+        self, cores: tuple[int, ...], give_up: Callable[[], bool]
+    ) -> float | None:
+        """Waits until the cores are idle; see `QuietCores.wait`."""
+
+    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+        """Starts targets on these cores, with a worker on each or this number of them."""
+
+    def wait_until_ready(
+        self,
+        running: RunningTarget,
+        workload: Workload,
+        give_up: Callable[[], bool],
+        note: Callable[[str], object],
+    ) -> TargetResponse:
+        """Waits for the first good answer; see `launch.wait_until_ready`."""
+
+    def has_generated_code(self, running: RunningTarget) -> bool:
+        """Whether its processes have code that was made at run time, or cannot be read."""
+
+    def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
+        """The load as it has to be generated, and what observes its targets meanwhile."""
+
+    def inspector(self, running: RunningTarget, cores: CoreAssignment) -> Inspector:
+        """What reads more of a target than a measurement may; on the generator's cores, if here."""
+
+    def syscall_costs(self) -> dict[str, float]:
+        """Nanoseconds per frequent system call, by its name; see `syscall_costs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLoad:
+    """A load on targets of a host; `started` gets the load generator's process."""
+
+    host: ServerHost
+    spec: LoadSpec
+    cores: CoreAssignment
+    started: Started
+
+    def run(
+        self, on_window: Callable[[str], object] = str
+    ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
+        """As `run_load`, observed on the host."""
+        spec, observer = self.host.observed(self.spec, self.cores)
+        return run_load(spec, self.cores, self.started, on_window, observer)
+
+
+@contextmanager
+def ready(
+    host: ServerHost,
+    running: RunningTarget,
+    workload: Workload,
+    give_up: Callable[[], bool],
+    note: Callable[[str], object] = str,
+) -> Iterator[RunningTarget]:
+    """A target that was started, when it answers; it is stopped when this is left."""
+    with running:
+        host.wait_until_ready(running, workload, give_up, note)
+        yield running
+
+
+def build_paths() -> BuildPaths:
+    """The folders of built targets and of the contract's files, which are created."""
+    cache = default_cache()
+    return BuildPaths(cache=cache / "built", files=contract.make_files(cache / "files"))
+
+
+class LocalHost:
+    """This machine."""
+
+    is_local = True
+
+    def __init__(self) -> None:
+        self._quiet: dict[tuple[int, ...], QuietCores] = {}
+
+    def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
+        place = build_paths()
+        return prepare_version(recipe, version, place) if version else prepare(recipe, place)
+
+    def prepare_command(self, text: str) -> PreparedTarget:
+        return from_command(text, build_paths())
+
+    def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
+        return core_assignment(server, generator)
+
+    def production_cores(self) -> CoreAssignment:
+        everything = available_cores()
+        generator = partition_cores(everything).generator
+        return CoreAssignment(server=everything, generator=generator, shared=True)
+
+    def describe(self, run: Run) -> Run:
+        return run
+
+    def machine(self) -> Machine:
+        return machine()
+
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+    def with_names(self, prepared: PreparedTarget) -> PreparedTarget:
+        return with_names(prepared)
+
+    def wait_for_idle_cores(
+        self, cores: tuple[int, ...], give_up: Callable[[], bool]
+    ) -> float | None:
+        return self._quiet.setdefault(cores, QuietCores(cores)).wait(give_up=give_up)
+
+    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+        return Launcher(cores=cores, rng=random.Random(seed), workers=workers)
+
+    def wait_until_ready(
+        self,
+        running: RunningTarget,
+        workload: Workload,
+        give_up: Callable[[], bool],
+        note: Callable[[str], object],
+    ) -> TargetResponse:
+        return launch.wait_until_ready(running, workload, give_up=give_up, note=note)
+
+    def has_generated_code(self, running: RunningTarget) -> bool:
+        return running.root is None or has_generated_code(process_tree(running.root))
+
+    def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
+        return spec, local_observer(spec, cores)
+
+    def inspector(self, running: RunningTarget, cores: CoreAssignment) -> Inspector:
+        return LocalInspector(running.root, cores)
+
+    def syscall_costs(self) -> dict[str, float]:
+        return syscall_costs()
