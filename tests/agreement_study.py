@@ -22,8 +22,9 @@ from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError
 from jissoku.measure.comparison import CompareConfig, run_header
+from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.selection import prepare_targets
-from jissoku.measure.trial import Servers, TrialRunner, TrialTiming, started_servers
+from jissoku.measure.trial import Servers, TrialRunner, started_servers
 from jissoku.model import Load, LoadLevel, Method, Mode, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter

@@ -81,8 +81,7 @@ def test_slices_do_not_contradict_the_target_alone_on_the_same_start() -> None:
     assert {row.load.level for row in found} >= {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
     for row in found:
         logs = list(log_differences(row.sliced, row.alone).values())
-        quotient = estimate.geometric_mean(logs, confidence=1 - 0.05 / len(found))
-        assert quotient is not None
+        quotient = estimate.as_ratio(estimate.t_interval(logs, 1 - 0.05 / len(found)), logs)
         assert quotient.low <= 1 <= quotient.high, (row.arm, row.load.text)
 
 

@@ -21,6 +21,7 @@ CRATES = ROOT / "crates"
 
 # Which of our crates each crate may name. Adding an edge needs a page in docs/decisions/.
 CRATE_MAY_USE = {
+    "jissoku-charts": set[str](),  # numbers and texts, and nothing of this project
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
     "jissoku-tls": set[str](),
@@ -31,18 +32,36 @@ CRATE_MAY_USE = {
         "jissoku-os",
         "jissoku-tls",
     },  # never jissoku-http: the load generator shares no HTTP with a runner
+    "jissoku-store": {"jissoku-os"},  # it knows none of those who keep values
+    "jissoku-handlers": {
+        "jissoku-charts",
+        "jissoku-os",
+        "jissoku-http",
+        "jissoku-server",
+        "jissoku-store",
+    },
+    "jissoku-handler": set[str](),  # of the server it knows jissoku.h only
     "jissoku-profile": {"jissoku-os"},  # it depends on processes, and on no server
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
+        "jissoku-handlers",
         "jissoku-lab",
         "jissoku-load",
         "jissoku-profile",
         "jissoku-proxy",
+        "jissoku-store",
         "jissoku-tls",
     },
     "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-proxy"},
-    "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},
+    "jissoku-python": {
+        "jissoku-apps",
+        "jissoku-charts",
+        "jissoku-cli",
+        "jissoku-os",
+        "jissoku-server",
+        "jissoku-store",
+    },
 }
 
 # Foreign crates with one address each.
@@ -51,6 +70,7 @@ ONLY_IN = {
     "io-uring": ("jissoku-os",),
     "libc": ("jissoku-os",),
     "nix": ("jissoku-os",),
+    "lmdb": ("jissoku-store",),
     "rustix": ("jissoku-os",),
     "signal-hook": ("jissoku-os",),
 }
@@ -60,6 +80,9 @@ UNSAFE_MAY_LIVE_IN = (
     "jissoku-os/src/",
     "jissoku-http/src/scan/sse2.rs",
     "jissoku-apps/src/interpreter.rs",
+    "jissoku-store/src/environment.rs",
+    "jissoku-handlers/src/ffi",
+    "jissoku-handler/src/ffi",
 )  # fmt: skip
 
 # A limit may be lowered, never raised.
@@ -82,15 +105,18 @@ PURE_STAGES = {"request", "model", "design", "inference", "explain", "report", "
 # Every stage with I/O may use the operating system.
 MAY_ALSO_USE = {
     **{stage: {"system"} for stage in STAGES - PURE_STAGES},
-    "cli": STAGES | {"measure", "system", "ui", "_native"},
-    "ui": STAGES | {"measure", "system", "serving"},
+    "cli": STAGES | {"fleet", "measure", "system", "ui", "_native"},
+    "ui": STAGES | {"chart", "measure", "system", "serving"},
     "measure": STAGES | {"system"},  # not _native: ours is started like any other server
+    "fleet": STAGES | {"measure", "system"},  # targets of another host, for comparisons of measure
     "__main__": {"cli"},
     "__init__": {"comparing", "loading", "serving"},
-    "comparing": STAGES | {"cli", "measure", "serving", "system"},
+    "comparing": STAGES | {"cli", "fleet", "measure", "serving", "system"},
     "pytest_plugin": {"comparing", "report", "serving"},
     "loading": {"_native", "serving"},  # for scripts; the laboratory starts `jissoku load`
     "serving": {"_native"},  # for applications; the laboratory does not use it
+    "chart": {"_native"},  # for applications and for the pages
+    "store": {"_native"},  # for applications, too
 }
 NOT_FOR_CLI = {"asyncio", "multiprocessing", "os", "socket", "subprocess", "threading"}
 WRITES = {"write_text", "write_bytes", "mkdir", "unlink", "touch"}

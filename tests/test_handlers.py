@@ -1,4 +1,4 @@
-"""Handlers around another handler: each passes every event of the interface on, or handles it.
+"""Handlers around another handler: each passes on, or handles, every event that the other one has.
 
 Most methods of the trait have an empty default: a missing one compiles, and loses events.
 """
@@ -6,29 +6,47 @@ Most methods of the trait have an empty default: a missing one compiles, and los
 import re
 from pathlib import Path
 
-import pytest
-
 CRATES = Path(__file__).parents[1] / "crates"
 INTERFACE = CRATES / "jissoku-server" / "src" / "handler.rs"
-METHOD = re.compile(r"^    fn (\w+)", re.MULTILINE)
 
-# Each with the methods that it may lack: a service with faults opens no connections.
-AROUND_ANOTHER = {
-    "jissoku-lab/src/fixtures/faulty.rs": {"outbound"},
-    "jissoku-proxy/src/routed/handler.rs": set[str](),
-}
+# The services of the laboratory, which are one type.
+FIXTURES = [
+    CRATES / f"jissoku-{path}.rs"
+    for path in (
+        "lab/src/fixtures/contract",
+        "lab/src/fixtures/echo",
+        "lab/src/fixtures/forty_two",
+        "lab/src/fixtures/slow_text",
+        "server/src/files",
+        "server/src/fixed",
+        "server/src/metrics_page",
+    )
+]
+FIXTURE = CRATES / "jissoku-lab" / "src" / "fixtures" / "fixture.rs"
+FAULTY = CRATES / "jissoku-lab" / "src" / "fixtures" / "faulty.rs"
+ROUTED = CRATES / "jissoku-proxy" / "src" / "routed" / "handler.rs"
+IMPLEMENTS = r"impl[^\n]* Handler for "
 
 
-def methods(source: str, start: str) -> set[str]:
+def methods(path: Path, start: str = IMPLEMENTS) -> set[str]:
     """The methods of the block that begins with a line that matches `start`."""
-    found = re.search(rf"^{start}.*?^}}$", source, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^( *){start}.*?^\1}}$", path.read_text(), re.MULTILINE | re.DOTALL)
     assert found, start
-    return set(METHOD.findall(found[0]))
+    return set(re.findall(rf"^{found[1]}    fn (\w+)", found[0], re.MULTILINE))
 
 
-@pytest.mark.parametrize("path", AROUND_ANOTHER)
-def test_a_handler_around_another_has_every_method(path: str) -> None:
-    interface = methods(INTERFACE.read_text(), r"pub trait Handler\b")
+def test_the_handler_of_routes_has_every_method() -> None:
+    interface = methods(INTERFACE, r"pub trait Handler\b")
     assert {"on_head", "on_abandon", "outbound"} <= interface
-    found = methods((CRATES / path).read_text(), r"impl<[^>]*>+ Handler for ")
-    assert found == interface - AROUND_ANOTHER[path]
+    # Routes call this of the handler that they lead to, and are not reached by routes themselves.
+    assert methods(ROUTED) == interface - {"on_routed_head"}
+
+
+def test_the_type_of_all_fixtures_has_every_method_of_any() -> None:
+    fixture = methods(FIXTURE)
+    assert {"on_head", "on_body", "respond"} <= fixture
+    assert fixture == set().union(*map(methods, FIXTURES))
+
+
+def test_faults_are_added_to_every_method_of_a_fixture() -> None:
+    assert methods(FAULTY) == methods(FIXTURE) | {"event_loop"}

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference, records
-from jissoku.model import Comparison, CrossCheckName, Estimate, Metric, Summary
+from jissoku.model import Comparison, Estimate, Metric, Summary
+from jissoku.model.summary import CrossCheckName
 from tests import records_table
 
 RECORDS = Path(__file__).parents[1] / "records"

@@ -15,6 +15,7 @@ from tests.document_outputs import (
     output_of,
     verb,
 )
+from tests.simulation import table
 
 TEXT = README.read_text()
 # Words of the glossary with a plain meaning that the README uses.
@@ -54,10 +55,8 @@ def test_a_command_prints_what_it_shows(name: str, command: str, tmp_path: Path)
 
 def share(simulated: str, counted: str) -> float:
     """A share of docs/ERROR-RATES.md: the first of the simulation with this name."""
-    _, _, rows = (ROOT / "docs" / "ERROR-RATES.md").read_text().partition(f"| {simulated} |")
-    found = re.search(rf"\| {counted} \| ([\d.]+) \|", rows)
-    assert found is not None
-    return float(found[1])
+    rows = table.quoted((ROOT / "docs" / "ERROR-RATES.md").read_text())
+    return next(float(row[4]) for row in rows if (row[0], row[3]) == (simulated, counted))
 
 
 def test_its_error_rates_are_those_of_the_simulations() -> None:

@@ -54,7 +54,7 @@ BANNED = {
 }
 
 # The one place that explains the method's name in the literature, a user of Unix systems, an option
-# of systemctl, a method of Python files, and a case whose name is in kept records.
+# of systemctl, a method of Python files, a case whose name is in kept records, and a crate.
 ALLOWED = (
     '"duet" of Bulej',
     '\\"duet\\" of Bulej',
@@ -64,6 +64,7 @@ ALLOWED = (
     "--kill-whom",
     'intern!(python, "tell")',
     'name = "the_client_is_told_to_the_application"',
+    "`heed`",
 )
 
 DOCUMENTS = [

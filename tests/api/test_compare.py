@@ -114,7 +114,7 @@ def test_an_interruption_is_an_exception_with_a_report(
 ) -> None:
     whole = campaign(lambda _: {}, blocks=10)
 
-    def interrupted(config: CompareConfig, listener: ProgressListener) -> bool:
+    def interrupted(config: CompareConfig, listener: ProgressListener, _: object) -> bool:
         made.append(config)
         return whole(config, listener) and False
 
@@ -129,7 +129,7 @@ def test_records_that_cannot_be_written_are_an_exception(
 ) -> None:
     whole = campaign(lambda _: {}, blocks=10)
 
-    def full(config: CompareConfig, listener: ProgressListener) -> bool:
+    def full(config: CompareConfig, listener: ProgressListener, _: object) -> bool:
         made.append(config)
         whole(config, listener)
         raise RecordError("the disk is full")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.server_process import PATIENCE_S
+from tests.conftest import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,13 +23,16 @@ def run(folder: Path, source: str, conftest: str = "") -> str:
     path = os.pathsep.join((str(folder), str(ROOT), str(ROOT / "python")))
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
     options = ["-q", "-rA", "-c", os.devnull, "-W", "error", "-p", "no:cacheprovider"]
+    # Without a folder of its own, this pytest would delete the folders of earlier sessions before
+    # it exits.
+    options.append(f"--basetemp={folder / 'temporary'}")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "jissoku.pytest_plugin", *options, str(folder)],
         capture_output=True,
         text=True,
         env=environment,
         cwd=folder,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     return done.stdout + done.stderr
@@ -97,7 +100,7 @@ from jissoku.model import Method
 from jissoku.model.updated import updated
 from tests.ci.made_up import BASE_NS, campaign
 
-def compare(config, listener):
+def compare(config, listener, seen):
     made = campaign(lambda config: {"head": BASE_NS * head[0]}, blocks=10)
     return made(updated(config, method=Method.PAIRED), listener)
 

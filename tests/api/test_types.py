@@ -11,6 +11,7 @@ PROGRAM = """
 from collections.abc import Callable
 
 import jissoku
+from jissoku import chart
 
 def app(environ: dict[str, object], start_response: Callable[..., object]) -> list[bytes]:
     start_response("200 OK", [])
@@ -24,6 +25,8 @@ compared: jissoku.ComparisonResult = jissoku.compare("a", "b", time=30, fail_if=
 ratios: list[float] = [pair.ratio.value for pair in compared.pairs if pair.ratio is not None]
 proven: bool = compared.pairs[0].proven
 sentence: str = compared.pairs[0].sentence
+drawn: str = chart.line([1, None, 2.5], labels=["a", "b"], title="t", size=(300, 200))
+drawn = chart.bar({"a": [1.5, 2.5], "b": [3.5]}) + chart.ring({"a": 1}, in_page=True)
 reveal_type(compared.bounds[0].status)
 jissoku.load(5)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import PATIENCE_S
+from tests.serving.server_process import LAB_COMMAND, PATIENCE_S, spawn
 
 WSGI = """
 def app(environ, start_response):
@@ -103,3 +103,14 @@ def test_a_traceback_that_is_the_reason_of_a_failed_startup_is_shown_once(tmp_pa
         served.end()
     lines = [*served.seen, *served.lines.queue]
     assert sum("ValueError: no database" in line for line in lines) == 1, lines
+
+
+def test_an_error_names_the_verb_as_it_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(WSGI)
+    place = ("--app-dir", str(tmp_path), "--listen", "127.0.0.1:0")
+    served = spawn("there:app", *place, command=LAB_COMMAND)
+    try:
+        ask(port_of(served), "/?fails")
+        served.wait_for("^jissoku lab serve: error in the application: GET /, ")
+    finally:
+        served.end()

@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import re
 import signal
 import subprocess
 import sys
@@ -159,18 +158,16 @@ if __name__ == "__main__":
     sys.exit(runner.run_tests(["__main__"]))
 """
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "apps.md"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "django_live.py"
 
 
 @pytest.mark.slow
 def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
     pytest.importorskip("django")
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    (documented,) = [block for block in blocks if "LiveServerThread" in block]
     (tmp_path / "static").mkdir()
     (tmp_path / "static" / "page.css").write_text("a { color: red }")
     (tmp_path / "tested.py").write_text(
-        DJANGO.format(static=str(tmp_path / "static"), documented=documented)
+        DJANGO.format(static=str(tmp_path / "static"), documented=EXAMPLE.read_text())
     )
     command = [sys.executable, str(tmp_path / "tested.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

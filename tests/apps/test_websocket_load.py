@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jissoku.errors import TargetError
-from jissoku.measure.loadgen import LoadSpec, run_load
+from jissoku.measure.loadgen import LoadSpec, TrialTiming, run_load
 from jissoku.model import CoreAssignment, UnavailableTarget, Workload
 from jissoku.model.updated import updated
 from jissoku.system.address import Address
@@ -113,13 +113,12 @@ def test_a_trial_of_the_lab_sends_messages(body: bytes) -> None:
             body=workload.message,
             status=response.send_request(address, workload).status,
             workload=workload,
-            warmup_ns=0,
-            window_ns=30_000_000_000,
+            timing=TrialTiming(0, 30_000_000_000),
             seed=1,
             requests=40,
         )
         cores = CoreAssignment(server=core, generator=core, shared=True)
-        (measurement,), _ = run_load(spec, cores, started=lambda _: None)
+        (measurement,), _ = run_load(spec, cores, lambda _: None)
     assert measurement.requests == 40
     assert not any(measurement.errors.values())
 

@@ -30,6 +30,8 @@ def run(*command: str | Path, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# It links a release build, which takes five minutes on two cores.
+@pytest.mark.timeout(900)
 @pytest.mark.race
 def test_an_installed_wheel_serves_an_application(tmp_path: Path) -> None:
     maturin = Path(sys.executable).with_name("maturin")

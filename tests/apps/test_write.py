@@ -128,6 +128,11 @@ class Writing:
             time.sleep(0.005)
 
 
+def read_all(stream: socket.socket) -> bytes:
+    """What is received until the connection ends."""
+    return b"".join(iter(lambda: stream.recv(65_536), b""))
+
+
 def read_until(stream: socket.socket, end: bytes) -> bytes:
     received = b""
     while not received.endswith(end):
@@ -218,7 +223,7 @@ def test_the_application_goes_on_when_its_client_has_left(served: "Writing") -> 
     served.has_read("one")
     served.wait_for_file("written")
     deadline = time.monotonic() + PATIENCE_S
-    while not read_until(served.get("/closed"), b"\r\n\r\n1").endswith(b"1"):
+    while not read_all(served.get("/closed")).endswith(b"\r\n\r\n1"):
         assert time.monotonic() < deadline
     served.served.send_signal(signal.SIGTERM)
     assert served.served.process.wait(PATIENCE_S) == 0

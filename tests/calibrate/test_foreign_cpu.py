@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from jissoku.measure import oracle
 from jissoku.measure.oracle import ForeignCpuMonitor, others_ticks, steal_ticks
 from jissoku.system.processes import ProcessStat, all_processes, core_times
 
@@ -73,6 +72,6 @@ def test_what_others_ran_meanwhile_is_a_part_of_the_cores_time(
 ) -> None:
     # No core of the machine has this number, so that what its host takes is left out.
     tables = iter([{1: process(0, (0, ran, 0, 0), core=9999)} for ran in (70, 70 + others)])
-    monkeypatch.setattr(oracle, "all_processes", lambda: next(tables))
+    monkeypatch.setattr("jissoku.system.processes.all_processes", lambda: next(tables))
     monitor = ForeignCpuMonitor((9999,))
     assert (monitor.foreign_fraction() > 0) is is_seen

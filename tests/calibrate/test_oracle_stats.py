@@ -23,7 +23,7 @@ def entries(arrival: "np.typing.ArrayLike", served: "np.typing.ArrayLike") -> En
 
 
 def test_an_entry_has_forty_bytes() -> None:
-    assert ENTRY.itemsize == 40
+    assert np.dtype(ENTRY).itemsize == 40
 
 
 def test_quantiles_are_of_what_was_served() -> None:

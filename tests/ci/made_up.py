@@ -24,7 +24,7 @@ def campaign(costs: Costs, *, blocks: int = 40) -> Campaign:
         blocks: How many the run has.
     """
 
-    def compare(config: CompareConfig, listener: ProgressListener) -> bool:
+    def compare(config: CompareConfig, listener: ProgressListener, *_: object) -> bool:
         run = run_header(config)
         run = updated(run, loads=run.loads or (factories.MIDDLE,))
         known = costs(config)

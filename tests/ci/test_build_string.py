@@ -24,16 +24,19 @@ RUSTC = shutil.which("rustc")
 def test_the_commit_of_a_build(tmp_path: Path) -> None:
     program = tmp_path / "build"
     assert RUSTC is not None
-    subprocess.run([RUSTC, CRATE / "build.rs", "-o", program], check=True)
+    subprocess.run([RUSTC, "--edition", "2024", CRATE / "build.rs", "-o", program], check=True)
+    printed = ""
 
     def build(root: Path) -> str:
+        nonlocal printed
         environment = os.environ | {"PROFILE": "release"}
         folder = root / "crates" / "jissoku-cli"
         folder.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             [program], cwd=folder, env=environment, capture_output=True, text=True, check=True
         )
-        (line,) = (text for text in done.stdout.splitlines() if "JISSOKU_BUILD" in text)
+        printed = done.stdout
+        (line,) = (text for text in printed.splitlines() if "JISSOKU_BUILD" in text)
         return line.partition("JISSOKU_BUILD=")[2]
 
     archive = "release, no commit: built from a source archive"
@@ -47,7 +50,13 @@ def test_the_commit_of_a_build(tmp_path: Path) -> None:
     git("add", ".", folder=repository)
     git("commit", "--quiet", "--message", "one", folder=repository)
     commit = git("rev-parse", "--short=10", "HEAD", folder=repository)
+    index = repository / ".git" / "index"
+    before = index.stat()
     assert build(repository) == f"release, {commit}"
+    assert f"rerun-if-changed={repository}/.git/logs/HEAD" in printed
+    assert "index" not in printed, "reading the state may write it, and each build would link again"
+    after = index.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     manifest.write_text("[workspace]\n# changed\n")
     assert build(repository) == f"release, {commit}, dirty"
     assert build(repository / "vendor" / "jissoku") == archive, "in another repository"

@@ -36,10 +36,7 @@ CASES = {
         ["doctor", "--campaigns", "20"],
         "No such option '--campaigns'; see jissoku doctor --help",
     ),
-    "an explanation for a time": (
-        ["explain", "jissoku", "--for", "20s"],
-        "explain has no time limit; it observes for about half a minute",
-    ),
+    "an explanation for no time": (["explain", "jissoku", "--for", "soon"], "'soon' is not a time"),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),
@@ -237,6 +234,12 @@ CASES = {
     "a verb that is an option now": (["wrk", "-c2", "http://127.0.0.1:1/"], "load --from 'wrk"),
     "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
     "a sample of no process": (["sample", "0"], "0 is not in"),
+    "a store that does not exist": (
+        ["store", "get", "carts", "anna"],
+        'there is no store "carts" in stores',
+    ),
+    "a folder without stores": (["store", "stats"], "there is no folder stores"),
+    "a store of no name": (["store", "get", "a/b", "anna"], '"a/b" is no name of a store'),
     "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),
     "an oracle with an unknown option": (["oracle", "--quux"], "see jissoku oracle --help"),
     "a script in another language": (
@@ -387,6 +390,11 @@ except SystemExit as end:
         "self-test --nonsense",
         "targets",
         "conformance --nonsense",
+        "calibrate --nonsense",
+        "calibrate no-such-tool",
+        "calibrate jissoku --cost no-such-tool",
+        "calibrate jissoku --cost ab --unix",
+        "calibrate jissoku --checks C99",
     ],
 )
 def test_an_input_error_imports_no_large_library(words: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from jissoku.cli.commands import LAB_COMMANDS, jissoku
-from jissoku.cli.help_groups import Grouped
+from jissoku.cli.help import Grouped
 
 COMMON_MAX = 15
 

@@ -65,5 +65,7 @@ def test_a_tuning_says_what_it_is_likely_to_take_and_what_its_campaigns_are_limi
     assert tuning_time(0, 0, 0, plan, pay=True) == TuningTime(0, 0)
     with_rate = tuning_time(3, 3, 1, plan, pay=False)
     assert with_rate.most_s > some.most_s + 2 * tuning(plan).seconds, "at full load, and its proof"
+    slower = tuning_time(3, 3, 1, plan, pay=False, rates_count=True)
+    assert slower.likely_s > with_rate.likely_s, "the first block does not end the campaign"
     standard = tuning_time(3, 3, 0, SAMPLING_PLANS[Mode.STANDARD], pay=False)
     assert some.likely_s < standard.likely_s < standard.most_s, "limited by its blocks"

@@ -4,13 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.documentation import commands, fields, keys, pages
+from tests.documentation import commands, fields, keys, migration, pages
 
 
 def reference() -> dict[str, str]:
     """The pages that are made from the program, by their place in the site."""
     manual = commands.manual()
-    return commands.pages(manual) | keys.pages(manual["jissoku-serve"]) | fields.pages()
+    of_serve = keys.pages(manual["jissoku-serve"])
+    return commands.pages(manual) | of_serve | migration.pages() | fields.pages()
 
 
 def build(folder: Path) -> int:

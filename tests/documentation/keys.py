@@ -32,6 +32,8 @@ ROUTE = (
 
 Values = dict[str, str]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "gateway.md"
+# What describes keys of other tables.
+DOCUMENTS = {"store": DOCUMENT.with_name("store.md")}
 
 
 INTRODUCTION = """# Configuration file
@@ -40,7 +42,8 @@ Every key of a file for `jissoku serve --config FILE`, which is TOML, as the ser
 them. The keys of the whole file are the long names of the
 [options of `jissoku serve`](commands/jissoku-serve.md), which say the same on the command line;
 `app` is another name of `folder`. [Proxy](../gateway.md) explains upstreams and routes, and has a
-whole file as an example. `jissoku check FILE` reports what is wrong with a file, with its line.
+whole file as an example; [Store](../store.md) explains stores. `jissoku check FILE` reports what is
+wrong with a file, with its line.
 """
 
 
@@ -69,6 +72,7 @@ def pages(serve: str) -> dict[str, str]:
     for title, header, contexts in (
         ("upstream", "[upstream.NAME]", UPSTREAM),
         ("route", "[[route]]", ROUTE),
+        ("store", "[store.NAME]", ({},)),
     ):
         described = meanings_of(title)
         rows = [
@@ -85,7 +89,7 @@ def pages(serve: str) -> dict[str, str]:
 def top_level() -> Values:
     """The keys of the whole file and their values."""
     names = listed(refusals(f"{UNKNOWN} = 1\n")[1])
-    names = [name for name in names if name not in {"upstream", "route"}]
+    names = [name for name in names if name not in {"upstream", "route", "store"}]
     found = refusals("".join(f"{name} = {{}}\n" for name in names))
     return {name: wanted(found[line]) for line, name in enumerate(names, 1)}
 
@@ -168,9 +172,11 @@ def refusals(text: str) -> dict[int, str]:
 
 
 def meanings_of(kind: str) -> dict[str, str]:
-    """What the tables of docs/gateway.md say about keys of an `upstream` or a `route`."""
+    """What the tables of the documents say about keys of an `upstream`, a `route` or a `store`."""
     found: dict[str, str] = {}
-    for rows in re.findall(r"(?:^\|.*\n)+", DOCUMENT.read_text(), re.MULTILINE):
+    for rows in re.findall(
+        r"(?:^\|.*\n)+", DOCUMENTS.get(kind, DOCUMENT).read_text(), re.MULTILINE
+    ):
         head, _, *body = [
             [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
             for row in rows.splitlines()

@@ -137,6 +137,7 @@ def test_all_are_there() -> None:
         "delay",
         "fan-out",
         "frameworks",
+        "handlers",
         "kernel-or-user",
         "parsers",
         "proxies",

@@ -14,8 +14,7 @@ from jissoku.model.explanation import (
     WaitObservation,
     WireObservation,
 )
-from jissoku.model.profile import Frame
-from jissoku.model.profile_observation import ProfileObservation
+from jissoku.model.profile import Frame, ProfileObservation
 from jissoku.model.updated import updated
 from tests.profiles.factories import Stack, samples, with_interpreter
 

@@ -10,8 +10,7 @@ from jissoku.explain import findings
 from jissoku.explain.causes import CPU_CAUSES, format_saving
 from jissoku.inference.profile import user_functions
 from jissoku.model.explanation import Explanation, Observations, ProcessInfo
-from jissoku.model.profile import Frame
-from jissoku.model.profile_observation import ProfileObservation
+from jissoku.model.profile import Frame, ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import explanation_to_json, explanation_to_text
 from tests.explain import factories

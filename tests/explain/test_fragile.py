@@ -45,3 +45,19 @@ def test_what_was_observed_before_is_kept(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     failures = json.loads(done.stdout)["observations"]["failures"]
     assert [one["probe"] for one in failures] == ["the cost of its timers"]
+
+
+@pytest.mark.slow
+def test_no_observation_begins_after_the_time(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
+    words = ["--cmd", f"mine={command}", "--probe", "wire", "--probe", "load", "--for", "100ms"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jissoku", "explain", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    lost = "Not observed: load; the time was over before. To see it: a longer --for."
+    assert lost in " ".join(done.stdout.split()), done.stderr

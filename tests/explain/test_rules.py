@@ -326,6 +326,31 @@ def test_a_machine_that_slowed_down_is_no_growth() -> None:
     assert "took 11.0 µs and 11.0 µs" in grown.evidence[1]
 
 
+# Five loads of a server that holds each answer back for 40 ms: 130 requests in a load.
+CHANCE_IDLE = (0.44, 0.60, 0.61, 0.73, 0.77)
+CHANCE_WAITING = (0.38, 0.43, 0.91, 1.28, 2.02)
+
+
+@pytest.mark.parametrize(
+    ("idle", "waiting", "found"),
+    [
+        (CHANCE_IDLE, CHANCE_WAITING, 0),
+        (CHANCE_IDLE, tuple(1.7 + cost for cost in CHANCE_IDLE), 1),
+        ((0.96, 0.98, 1.0, 1.03, 1.9), (1.6, 1.63, 1.7, 1.71, 1.8), 0),
+        ((0.61, 1.02, 1.07, 1.08, 1.28), (0.98, 1.65, 1.67, 2.11, 2.15), 1),
+    ],
+)
+def test_growth_by_chance_is_none(
+    idle: tuple[float, ...], waiting: tuple[float, ...], found: int
+) -> None:
+    seen = factories.timers(14_000, 30_000).timers
+    assert seen is not None
+    observed = updated(
+        factories.QUIET, timers=updated(seen, costs_idle=idle, costs_waiting=waiting)
+    )
+    assert [each.name for each in findings(observed)] == ["linear-timers"] * found
+
+
 @pytest.mark.parametrize(("reads", "size"), [(32, 20_000), (1, 1_048_822)])
 def test_a_small_file_or_one_read_is_no_copied_file(reads: int, size: int) -> None:
     calls = factories.calls({"pread64": reads * factories.REQUESTS})
@@ -359,7 +384,8 @@ def test_a_few_spurious_wake_ups_are_no_thundering_herd() -> None:
     assert findings(factories.calls(spurious_wakeups=8)) == ()
 
 
-def test_a_delayed_acknowledgement_is_no_timer() -> None:
+@pytest.mark.parametrize("cost_ns", [14_000, 30_000])
+def test_a_delayed_acknowledgement_is_no_timer(cost_ns: int) -> None:
     stalled = factories.wire(latency_ns=STALLED, segments=(2,) * 40)
-    late = factories.timers(14_000, 14_000, late_ns=40_000_000).timers
+    late = factories.timers(14_000, cost_ns, late_ns=40_000_000).timers
     assert only(updated(stalled, timers=late)).name == "delayed-acknowledgement"

@@ -31,7 +31,7 @@ from jissoku.records import RunWriter
 from jissoku.records.run_folder import run_key
 from jissoku.ui import pages
 from jissoku.ui.render import Site
-from jissoku.ui.run_index import RunIndex
+from jissoku.ui.run_index import Indexer, RunIndex
 from tests.inference import factories
 from tests.inference.factories import TrueValues
 
@@ -174,7 +174,7 @@ def _drop(_: str) -> None:
 
 
 def _pages(roots: list[Path], cache: Path) -> None:
-    library = RunIndex(roots, cache)
+    library = RunIndex(roots, cache, Indexer(cache))
     runs_page = Site(runs=library).page(pages.runs)
     _timed("first page", lambda: runs_page(_request("")), 1)
     _timed("list", lambda: runs_page(_request("")))
@@ -186,7 +186,7 @@ def _pages(roots: list[Path], cache: Path) -> None:
 
 
 def _target(roots: list[Path], cache: Path) -> None:
-    library = RunIndex(roots, cache)
+    library = RunIndex(roots, cache, Indexer(cache))
     site = Site(runs=library)
     target_page, changes_page = site.page(pages.target), site.page(pages.changes)
     _timed("warm start", library.headers, 1)

@@ -14,7 +14,7 @@ from jissoku.measure.publishing import COMMAND, publish
 from jissoku.model.trial import Failure, TrialStage
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
-from jissoku.targets import provenance as redaction
+from jissoku.system import redaction
 from tests.conftest import Run
 from tests.history.test_index import record
 

@@ -16,7 +16,6 @@ from jissoku.model import (
     Capacity,
     CheckOutcome,
     CoreAssignment,
-    FailedCheck,
     Failure,
     Latency,
     Load,
@@ -32,6 +31,7 @@ from jissoku.model import (
     TrialStage,
     Workload,
 )
+from jissoku.model.trial import FailedCheck
 from jissoku.model.updated import updated
 
 ERRORS = ("connect", "read", "write", "timeout", "status", "length", "body", "malformed", "closed")

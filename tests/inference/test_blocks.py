@@ -24,7 +24,6 @@ from jissoku.model import (
     ArmMeasurement,
     Comparison,
     Condition,
-    CrossCheckName,
     Load,
     LoadLevel,
     Method,
@@ -35,6 +34,7 @@ from jissoku.model import (
     TrialKind,
     Workload,
 )
+from jissoku.model.summary import CrossCheckName
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import TURNS, TrueValues

@@ -9,15 +9,8 @@ from hypothesis import given, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.inference import checks, trial_checks
-from jissoku.model import (
-    ArmMeasurement,
-    Bottleneck,
-    CheckOutcome,
-    ConnectionMode,
-    Trial,
-    TrialKind,
-    Workload,
-)
+from jissoku.model import ArmMeasurement, CheckOutcome, ConnectionMode, Trial, TrialKind, Workload
+from jissoku.model.summary import ALPHA, Bottleneck
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import QUIET
@@ -50,8 +43,8 @@ def test_bounds(
         generator_busy_polls=spins,
         server_cores_busy_fraction=server,
     )
-    assert checks.bottleneck(seen) is expected
-    assert checks.common_bottleneck([seen, seen, seen]) is expected
+    assert checks.bottleneck([seen]) is expected
+    assert checks.bottleneck([seen, seen, seen]) is expected
 
 
 def test_one_odd_trial_does_not_change_the_stamp() -> None:
@@ -62,8 +55,8 @@ def test_one_odd_trial_does_not_change_the_stamp() -> None:
         server_cores_busy_fraction=1.0,
     )
     odd = updated(usual, server_cores_busy_fraction=0.6)
-    assert checks.common_bottleneck([usual, odd, usual]) is Bottleneck.SERVER
-    assert checks.common_bottleneck([]) is Bottleneck.UNKNOWN
+    assert checks.bottleneck([usual, odd, usual]) is Bottleneck.SERVER
+    assert checks.bottleneck([]) is Bottleneck.UNKNOWN
 
 
 def test_three_rates_within_a_per_cent_share_a_ceiling() -> None:
@@ -162,6 +155,9 @@ CASES = {
         _seen(steal_fraction=0.4, server_cores_busy_fraction=0.5), "steal", STAMP),
     "steal without the busy fraction of the core": (
         _seen(steal_fraction=0.021, server_cores_busy_fraction=None), "steal", STAMP),
+    "edges that were read late on another host": (
+        _seen(edge_error_ns=10**9), "edges", STAMP),
+    "edges that were read in time": (_seen(edge_error_ns=1_000_000), None, None),
     "one tick of steal": (
         _seen(steal_fraction=0.01, server_cores_busy_fraction=0.95), None, None),
     "one tick of steal in a long window": (
@@ -332,7 +328,7 @@ def trials(arm: str, count: int, rejected: int, *, rate: int = 20_000) -> list[T
 def test_one_load_is_fishers_exact_test(ours: int, rest: int, data: st.DataObject) -> None:
     of_ours, of_rest = (data.draw(st.integers(0, count)) for count in (ours, rest))
     table = [[of_ours, ours - of_ours], [of_rest, rest - of_rest]]
-    expected = stats.fisher_exact(table).pvalue < checks.ALPHA / 2
+    expected = stats.fisher_exact(table).pvalue < ALPHA / 2
     mixed = trials("a", ours, of_ours) + trials("b", rest, of_rest)
     assert ("a" in checks.uneven_rejection(mixed, ["a", "b"])) == expected
 

@@ -10,7 +10,6 @@ from jissoku.inference.compare import compare, comparison_input, observed_noise,
 from jissoku.inference.decision import Decided
 from jissoku.model import (
     Comparison,
-    CrossCheckName,
     EvidenceSource,
     Load,
     LoadLevel,
@@ -22,6 +21,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
+from jissoku.model.summary import CrossCheckName
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import QUIETEST, Noise, TrueValues

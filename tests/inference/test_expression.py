@@ -3,7 +3,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.inference.expression import (
     Operation,
-    Reference,
+    Quantity,
     Relation,
     UnreportedValue,
     parse_formula,
@@ -52,8 +52,8 @@ def test_only_arithmetic_is_evaluated(text: str) -> None:
 def test_a_reference_keeps_the_subject_as_it_is_written() -> None:
     assert parse_formula("2 * cost(nginx+all-x @ one file) > p50( a )") == Relation(
         (
-            Operation("*", 2.0, Reference("cost", "nginx+all-x", "one file")),
-            Reference("p50", "a"),
+            Operation("*", 2.0, Quantity("cost", "nginx+all-x", "one file")),
+            Quantity("p50", "a"),
         ),
         (">",),
     )

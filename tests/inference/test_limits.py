@@ -7,7 +7,8 @@ import pytest
 from jissoku.inference import checks
 from jissoku.inference.limits import server_limits
 from jissoku.inference.run_warnings import report_warnings
-from jissoku.model import Latency, MachineConditions, Match, Severity, Trial, TrialKind, Workload
+from jissoku.model import Latency, MachineConditions, Match, Trial, TrialKind, Workload
+from jissoku.model.summary import Severity
 from jissoku.model.updated import updated
 from tests.inference import factories
 
@@ -74,6 +75,10 @@ def test_a_queue_of_forty_milliseconds_is_no_delayed_acknowledgement() -> None:
     late = latency(46, least_ms=0.05)
     spread = updated(late, p90=88 * MS, p99=109 * MS, p999=120 * MS, max=120 * MS)
     assert said(paced(spread), paced(latency(0.06))) == [], "others used its core for a while"
+    at_once = paced(latency(0.06))
+    delayed = latency(40, least_ms=0.05)
+    assert said(paced(delayed, lag_ns_p99=52 * MS), at_once) == [], "the host took the core"
+    assert said(paced(delayed, lag_ns_p99=MS), at_once) != []
     busy = updated(IDLE, server_cores_busy_fraction=0.99)
     works = closed(1_400, late, busy, cpu_ns=640 * MS)
     assert said(works, paced(latency(1))) == [], "64 requests of 0.46 ms wait for each other"

@@ -10,22 +10,20 @@ from jissoku.inference import summarise
 from jissoku.inference.run_warnings import report_warnings
 from jissoku.inference.sentences import headline, ranks
 from jissoku.model import (
-    ArmSummary,
     CheckOutcome,
     Comparison,
     Condition,
-    FailedCheck,
     Load,
     LoadLevel,
     MeasurementStatus,
-    ReportWarning,
-    Severity,
     Summary,
     Trial,
     TrialKind,
     Verdict,
     Workload,
 )
+from jissoku.model.summary import ArmSummary, ReportWarning, Severity
+from jissoku.model.trial import FailedCheck
 from jissoku.model.updated import updated
 from jissoku.model.wording import join_names
 from jissoku.request import ComparisonRequest
@@ -67,6 +65,17 @@ def test_leaders_without_a_difference_share_the_rank() -> None:
         "At 20,000 requests/s (medium load) none is proven to use less CPU time per request than"
         " a and b, which are not separated; next is c with 1.8"
     )
+
+
+def test_the_next_is_given_against_a_leader_that_it_is_proven_to_be_behind() -> None:
+    summary = summary_of(of(a=5000, b=5001, c=9000))
+    open_pairs = [
+        updated(pair, proven=pair.proven and {pair.arm, pair.against} != {"a", "c"})
+        for pair in summary.comparisons
+    ]
+    assert summary.headline.endswith(" the CPU time of a.")
+    again = headline(summary.run, summary.arm_summaries, open_pairs, summary.main_load)
+    assert again.endswith(" the CPU time of b.")
 
 
 def test_without_any_difference_there_is_no_first() -> None:

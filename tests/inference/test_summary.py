@@ -7,26 +7,23 @@ import pytest
 
 from jissoku.cli.frame import ExitCode
 from jissoku.cli.reports import report_code
-from jissoku.inference import of_unfinished, summarise
+from jissoku.inference import summarise
 from jissoku.model import (
-    ArmSummary,
-    Bottleneck,
     Load,
     LoadLevel,
-    LoadPoint,
     Match,
     MeasurementStatus,
     Method,
     Metric,
     Run,
-    Severity,
     Summary,
     Trial,
     TrialKind,
     Verdict,
-    VerifiedResponse,
     Workload,
 )
+from jissoku.model.summary import ArmSummary, Bottleneck, LoadPoint, Severity
+from jissoku.model.trial import VerifiedResponse
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import MIDDLE, QUIETEST, Noise, TrueValues
@@ -246,9 +243,10 @@ def test_a_run_cut_short_says_how_many_blocks_are_missing() -> None:
 
 
 def test_a_run_that_is_not_finished_says_so_and_ranks_nothing() -> None:
-    whole = summarise(*_race("floor", "a", "b"))
+    race = _race("floor", "a", "b")
+    whole = summarise(*race)
     assert any(point.rank for known in whole.arm_summaries for point in known.points)
-    found = of_unfinished(whole, "it was interrupted in block 7")
+    found = summarise(*race, unfinished="it was interrupted in block 7")
     assert found.warnings[0].title == "The run is not finished"
     assert found.warnings[0].text.startswith("It was interrupted in block 7. ")
     assert found.headline.startswith("No ranking, since the run is not finished: it was interr")
@@ -338,11 +336,11 @@ def test_loads_that_an_arm_does_not_reach_are_named() -> None:
     # After an end in the second block that is known, in the first one it is not.
     whole = factories.trials(run, truths)
     for blocks, expected in ((2, (MIDDLE,)), (1, ())):
-        begun = summarise(run, [trial for trial in whole if trial.block < blocks])
-        found = of_unfinished(begun, "it was interrupted")
+        begun = [trial for trial in whole if trial.block < blocks]
+        found = summarise(run, begun, unfinished="it was interrupted")
         assert _standing(found, "slow").unreached == expected
         assert all("does not reach" not in one for one in found.advice)
-    nothing = of_unfinished(summarise(updated(run, horizon=9), whole[:0]), "it was interrupted")
+    nothing = summarise(updated(run, horizon=9), (), unfinished="it was interrupted")
     assert nothing.headline == "Nothing is known yet: it was interrupted."
     assert not any(one.title.startswith(("a ", "slow ")) for one in nothing.warnings)
 

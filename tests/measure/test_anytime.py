@@ -1,6 +1,7 @@
 """A run that is looked at after every block: the order of its work, and what ends it."""
 
 import itertools
+import math
 import os
 import signal
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from jissoku import inference, records
 from jissoku.design.sampling_plan import SECOND, SamplingPlan
 from jissoku.design.schedule import PlannedStart
 from jissoku.inference.blocks import Neighbours
-from jissoku.measure import compare as measuring
+from jissoku.measure import compare as measuring, comparison_run
 from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun
@@ -210,7 +211,7 @@ def test_the_first_blocks_may_take_all_of_a_limited_time(
         run_step(self, step)
 
     monkeypatch.setattr(measuring.AnytimeRun, "run_step", slow_step)
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(comparison_run, "time", SimpleNamespace(monotonic=lambda: now[0]))
     listener = CollectingListener()
     assert compare(updated(config, plan=updated(PLAN, seconds=12.0)), listener)
     assert set(blocks(listener.trials, MEDIUM)) == {0, 1, 2}
@@ -222,7 +223,7 @@ def test_no_load_is_sent_that_would_end_after_a_limited_time(
     """The time is over after the first of several loads of one start."""
     answers(monkeypatch, 100)
     now = [0.0]
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(comparison_run, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def over(trial: Trial) -> None:
         now[0] = 100.0 * (trial.block == FIRST_BLOCKS)
@@ -294,6 +295,23 @@ def test_one_load_leaves_room_below_the_rates_of_a_short_closed_loop(
         campaign.set_loads(None)
     rates = [load.rate_rps for load in campaign.header.loads]
     assert rates == [rate * cores for rate in of_a_core]
+
+
+@pytest.mark.parametrize("kind", [ComparisonRun, measuring.AnytimeRun])
+def test_a_campaign_owns_the_time_that_its_starts_may_take(
+    asks: Asks, kind: type[ComparisonRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [7.0]
+    monkeypatch.setattr(comparison_run, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    found = asks({"one": "", "other": ""})
+    asked = updated(found, plan=updated(PLAN, seconds=50.0))
+    with RunWriter(asked.folder, run_header(asked)) as writer:
+        runner = TrialRunner(asked.arms_prepared, asked.cores, Interruption())
+        campaign = kind(asked, run_header(asked), runner, writer, CollectingListener())
+        now[0] = 27.0
+        assert runner.seconds_left() == campaign.seconds_left()
+        # The first good trial may take all of it.
+        assert campaign.seconds_left() == (30.0 if kind is ComparisonRun else math.inf)
 
 
 def test_an_arm_that_proves_faster_joins_a_load_and_is_named(asks: Asks) -> None:

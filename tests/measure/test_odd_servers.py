@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference, records
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SECOND
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SECOND, SamplingPlan
 from jissoku.measure.compare import compare
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import Load, LoadLevel, MeasurementStatus, Metric, Mode, Summary, Verdict
@@ -45,12 +45,14 @@ def compares(asks: Asks, tmp_path: Path) -> Compares:
         prepared = from_command(f"{kind}={words} {{port}}", place)
         return PreparedArm(prepared.arm(), prepared)
 
-    def run(*kinds: str, rate: int = 0, connections: int = 16) -> tuple[Summary, list[str]]:
+    def run(
+        *kinds: str, rate: int = 0, connections: int = 16, plan: SamplingPlan = PLAN
+    ) -> tuple[Summary, list[str]]:
         config = asks({})
         config = updated(
             config,
             arms_prepared=tuple(map(arm, kinds)),
-            plan=PLAN,
+            plan=plan,
             loads=(Load(rate_rps=rate, level=LoadLevel.GIVEN),) if rate else (),
             workload=updated(config.workload, connections=connections),
         )
@@ -125,7 +127,9 @@ def test_a_server_that_ends_is_measured_no_further(compares: Compares) -> None:
 
 
 def test_the_pairs_without_it_go_on(compares: Compares) -> None:
-    summary, _ = compares("plain", "dying", "sleeping")
+    # At most two blocks, those in which `dying` ends, are lost for the other targets, too.
+    plan = updated(PLAN, blocks_max=5, horizon=5)
+    summary, _ = compares("plain", "dying", "sleeping", plan=plan)
     by_pair = {(one.arm, one.against): one for one in summary.by(Metric.COST)}
     assert by_pair["sleeping", "plain"].ratio is not None
     assert by_pair["dying", "plain"].verdict is Verdict.FAILED

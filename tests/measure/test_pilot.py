@@ -61,6 +61,8 @@ def test_a_server_that_works_off_one_request_at_a_time_gets_fewer_connections(as
     assert found.remark.startswith("64 connections are too many for one: ")
     assert found.paired_window_ns > 1_000_000_000, "requests are few"
     assert found.requests_counted < 400
+    assert found.generator_headroom is not None
+    assert found.generator_headroom > 1
 
 
 @pytest.mark.slow

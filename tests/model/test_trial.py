@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.model import ArmMeasurement, CheckOutcome, FailedCheck, TrialKind, Workload
+from jissoku.model import ArmMeasurement, CheckOutcome, TrialKind, Workload
+from jissoku.model.trial import FailedCheck
 from jissoku.model.updated import updated
 from tests.inference import factories
 

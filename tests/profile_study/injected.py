@@ -16,6 +16,7 @@ NAMES = {
     "go": "main.injectedBurn",
     "java": "Server.injectedBurn",
     "node": "injectedBurn",
+    "express": "injectedBurn",
     "python": "injected_burn",
 }
 
@@ -25,9 +26,15 @@ COMPILERS = {
     "go": "go",
     "java": "javac",
     "node": "node",
+    "express": "npm",
     "python": sys.executable,
 }
 
+# What V8 inlines counts as its caller.
+NOT_INLINED = "--no-turbo-inlining"
+
+# Without its registry npm waits for minutes.
+INSTALL_LIMIT_S = 100
 
 # Servers of frameworks.py, each with the package that it needs.
 FRAMEWORKS = {
@@ -77,14 +84,25 @@ def server(language: str, folder: Path) -> list[str]:
             java = str(Path(tool).resolve().with_name("java"))
             kept = "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Server.*"
             command = [java, *kept, "-cp", str(folder), "Server"]
-        case "node":
-            # What V8 inlines counts as its caller.
-            command = [tool, "--no-turbo-inlining", str(source)]
+        case "node" | "express":
+            return _node(language, source, folder)
         case _:
             command = [tool, str(source)]
     if build:
         subprocess.run(build, check=True, cwd=folder)
     return command
+
+
+def _node(language: str, source: Path, folder: Path) -> list[str]:
+    command = ["node", NOT_INLINED, str(source)]
+    if language == "node":
+        return command
+    install = ["npm", "install", "--silent", "--no-audit", "--prefix", ".", "express@5"]
+    try:
+        subprocess.run(install, check=True, cwd=folder, timeout=INSTALL_LIMIT_S)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise ToolMissing("the package express") from error
+    return ["env", f"NODE_PATH={folder / 'node_modules'}", "INJECTED_EXPRESS=1", *command]
 
 
 def compiled(source: str, folder: Path) -> str:
@@ -103,7 +121,8 @@ def compiled(source: str, folder: Path) -> str:
 
 
 def _suffix(language: str) -> str:
-    return {"rust": "rs", "node": "js", "python": "py"}.get(language, language)
+    names = {"rust": "rs", "node": "js", "express": "js", "python": "py"}
+    return names.get(language, language)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jissoku.measure.profiler import Profiler
+from jissoku.measure.sampler import Profiler
 from jissoku.system.cores import core_assignment
 from tests import alternating_windows, core_in_use
 from tests.alternating_windows import SHORT, WARMUP_S

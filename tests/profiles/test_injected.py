@@ -19,8 +19,9 @@ from tests.profile_study.injected import NAMES
 
 LIMIT_S = 280
 
-# Of the time of a request the rest is the socket's and the runtime's: so much of the injected share
-# can be missing. Bounds are wide: what is asserted is which function is named, not how exactly.
+# Servers measure their own truth, since what a runtime itself takes has no fixed size: Node,
+# whose code is not compiled yet, needs as much as a third of a request. Bounds are wide: what is
+# asserted is which function is named, not how exactly.
 SHARE_ERROR_MAX = 0.15
 
 
@@ -75,16 +76,12 @@ def lab(folder: Path, verb: str, commands: dict[str, list[str]], *more: str) -> 
 @pytest.mark.race
 @pytest.mark.parametrize("language", NAMES)
 def test_an_injected_function_is_named(language: str, tmp_path: Path) -> None:
-    truth, share = tmp_path / "truth.txt", 0.6
-    command = [*server(language, tmp_path), "PORT", "600"]
-    if language in injected.FRAMEWORKS:
-        command += ["400", str(truth)]
+    truth = tmp_path / "truth.txt"
+    command = [*server(language, tmp_path), "PORT", "600", "400", str(truth)]
     (found,) = profile(tmp_path, {"injected": command})["profiles"]
     first = found["functions"][0]
-    if language in injected.FRAMEWORKS:
-        # What the framework itself takes is of no fixed size.
-        measured = injected.read_truth(truth, 3_000_000_000)
-        share = measured.burnt_ns_per_request / found["total_ns"]
+    measured = injected.read_truth(truth, 3_000_000_000)
+    share = measured.burnt_ns_per_request / found["total_ns"]
     # Rust's has the name of the crate before it.
     assert first["name"].endswith(NAMES[language])
     assert abs(first["ns_with_callees"] / found["total_ns"] - share) < SHARE_ERROR_MAX

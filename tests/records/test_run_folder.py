@@ -16,7 +16,6 @@ from jissoku.model import (
     CapacityStep,
     CheckOutcome,
     CoreAssignment,
-    FailedCheck,
     Failure,
     Latency,
     Load,
@@ -32,6 +31,7 @@ from jissoku.model import (
     TrialStage,
     Workload,
 )
+from jissoku.model.trial import FailedCheck
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import (
     RUN_FILE,
@@ -82,6 +82,25 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert read(tmp_path / "run") == (RUN, (TRIAL,)), "a trial is on disk when add returns"
         store.add(second)
     assert read(tmp_path / "run") == (RUN, (TRIAL, second))
+
+
+def test_only_the_record_leaves_out_what_identifies_the_machine(tmp_path: Path) -> None:
+    """A trial keeps the paths that its user knows, as a terminal shows them."""
+    assert TRIAL.failure is not None
+    place = f"{sys.prefix}/bin/server"
+    failure = updated(TRIAL.failure, reason=f"{place} is gone", stderr=f"in {place}")
+    steps = (CapacityStep(rate_rps=7, is_met=False, reason=f"no answer of {place}"),)
+    capacity = Capacity(objective="p99<10ms", rate_rps=None, steps=steps)
+    trial = updated(TRIAL, failure=failure, capacity=capacity)
+    with RunWriter(tmp_path / "run", RUN) as store:
+        store.add(trial)
+    _, (kept,) = read(tmp_path / "run")
+    assert trial.failure == failure
+    assert kept.failure is not None
+    assert kept.capacity is not None
+    assert kept.failure.reason == "PREFIX/bin/server is gone"
+    assert kept.failure.stderr == "in PREFIX/bin/server"
+    assert kept.capacity.steps[0].reason == "no answer of PREFIX/bin/server"
 
 
 def test_a_compressed_run_is_the_same_run(tmp_path: Path) -> None:

@@ -7,23 +7,25 @@ from itertools import combinations
 
 from jissoku.model import (
     Arm,
-    ArmSummary,
-    BlockValue,
-    Bottleneck,
     Comparison,
-    CrossCheck,
-    CrossCheckName,
     Estimate,
     EvidenceSource,
     Load,
     LoadLevel,
-    LoadPoint,
     MeasurementStatus,
     Metric,
-    Percentile,
-    QuantilePoint,
     Run,
     Verdict,
+)
+from jissoku.model.summary import (
+    ArmSummary,
+    BlockValue,
+    Bottleneck,
+    CrossCheck,
+    CrossCheckName,
+    LoadPoint,
+    Percentile,
+    QuantilePoint,
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import verdict_text

@@ -7,22 +7,19 @@ from collections.abc import Sequence
 from functools import cache
 
 from jissoku.model import (
-    ArmSummary,
     EvidenceSource,
-    FailureSummary,
     Load,
     LoadLevel,
     MeasurementStatus,
     Method,
     Metric,
-    ReportWarning,
     Run,
-    Severity,
     Summary,
     UnavailableTarget,
     Verdict,
     rate_grid,
 )
+from jissoku.model.summary import ArmSummary, FailureSummary, ReportWarning, Severity
 from jissoku.model.updated import updated
 from jissoku.report.format import TIMES
 from tests.inference import factories

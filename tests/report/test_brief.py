@@ -2,9 +2,10 @@
 
 import pytest
 
-from jissoku.model import Estimate, Metric, ReportWarning, Severity, Summary, Verdict
+from jissoku.model import Estimate, Metric, Summary, Verdict
+from jissoku.model.summary import ReportWarning, Severity
 from jissoku.model.updated import updated
-from jissoku.report.format import TIMES, ratio as ratio_text
+from jissoku.report.format import TIMES, ratio as ratio_text, significant
 from jissoku.report.terminal import brief, plain, to_text
 from tests.report import fixture
 
@@ -30,6 +31,21 @@ def test_every_arm_has_a_row_with_its_rank_and_ratio() -> None:
     text = "\n".join(lines)
     assert summary.headline.split(";", maxsplit=1)[0][:60] in text
     assert "\N{PLUS-MINUS SIGN}" in text
+
+
+def test_the_time_of_an_arm_agrees_with_its_ratio() -> None:
+    summary = fixture.two()
+    (cost,) = summary.by(Metric.COST)
+    assert cost.ratio is not None
+    base = {one.arm.name: one.at(summary.main_load) for one in summary.arm_summaries}[cost.against]
+    assert base is not None
+    assert base.cost_ns is not None
+    ratio = updated(cost.ratio, value=2 * cost.ratio.value)
+    others = tuple(one for one in summary.comparisons if one is not cost)
+    lines = shown(updated(summary, comparisons=(updated(cost, ratio=ratio), *others)))
+    (row,) = (line for line in lines if line.startswith(f" {cost.arm} "))
+    microseconds = base.cost_ns.value * ratio.value / 1e3
+    assert f" {significant(microseconds)} " in row
 
 
 def test_a_pair_without_an_answer_says_what_would_decide() -> None:

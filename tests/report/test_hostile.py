@@ -6,8 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jissoku.model import ReportWarning, Severity, Summary
+from jissoku.model import Summary
 from jissoku.model.experiment import ExperimentResult
+from jissoku.model.summary import ReportWarning, Severity
 from jissoku.model.updated import updated
 from jissoku.report import experiment, to_html, to_json, to_text
 from jissoku.report.bounds import comment

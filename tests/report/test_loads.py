@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdict
+from jissoku.model import MeasurementStatus, Metric, Summary, Verdict
+from jissoku.model.summary import ArmSummary
 from jissoku.model.updated import updated
 from jissoku.report import charts, method, plots, tables, to_html, to_text
 from jissoku.report.svg import Chart

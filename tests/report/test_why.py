@@ -5,7 +5,7 @@ import pytest
 from jissoku.model import Metric, Summary, Verdict
 from jissoku.model.trial import Condition
 from jissoku.model.updated import updated
-from jissoku.report.why import why_text
+from jissoku.report.terminal import why_text
 from tests.report import fixture
 
 

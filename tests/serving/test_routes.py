@@ -341,6 +341,39 @@ def test_a_server_gets_another_path(tmp_path: Path, start: Start) -> None:
             assert lines.read().endswith(b"\r\n\r\n/v2/x /api None")
 
 
+def test_routes_to_one_folder_have_fields_of_their_own(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.js").write_text("code")
+    (tmp_path / "site" / "a.txt").write_text("text")
+    text = """
+    response-field = ["X-Frame-Options: DENY", "X-All: everywhere"]
+    [[route]]
+    path = "/open/**"
+    folder = "site"
+    strip-prefix = "/open"
+    response-field = ["*.js=Access-Control-Allow-Origin: *", "x-frame-options: SAMEORIGIN"]
+    [[route]]
+    path = "/**"
+    folder = "site"
+    """
+    port = serve(start, tmp_path, text)
+
+    def fields(path: str) -> tuple[int, str | None, str | None, str | None]:
+        connection = connect(port)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
+        connection.close()
+        names = ("Access-Control-Allow-Origin", "X-Frame-Options", "X-All")
+        origin, frame, everywhere = map(response.getheader, names)
+        return response.status, origin, frame, everywhere
+
+    assert fields("/open/a.js") == (200, "*", "SAMEORIGIN", "everywhere")
+    assert fields("/open/a.txt") == (200, None, "SAMEORIGIN", "everywhere")
+    assert fields("/open/gone.js") == (404, "*", "SAMEORIGIN", "everywhere")
+    assert fields("/a.js") == (200, None, "DENY", "everywhere")
+
+
 def test_a_path_in_the_url_is_put_before_those_of_requests(start: Start) -> None:
     with Origin("one") as one:
         flags = ["--listen", "127.0.0.1:0", "--workers", "1"]
@@ -511,6 +544,23 @@ def test_rules_for_fields_are_flags_for_one_server(start: Start) -> None:
         assert (first, body) == ("HTTP/1.1 200 OK", "127.0.0.1 None")
         assert "A: /x" in fields
         assert not [line for line in fields if line.lower().startswith("server")]
+
+
+@pytest.mark.parametrize("target", ["/a/%2e%2e/b", "/%01", "/a;b//c?d={host}", "/x#y"])
+def test_rules_for_fields_change_no_path(start: Start, target: str) -> None:
+    def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        return 200, f"{request.path} {request.headers.get('X-Host')}"
+
+    results = []
+    with Origin("one", answer) as one:
+        for rules in ([], ["--request-field", "X-Host: {host}"]):
+            flags = ["--listen", "127.0.0.1:0", "--workers", "1", "--to", f"http://{one.address}"]
+            served = start(*flags, *rules)
+            port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+            request = f"GET {target} HTTP/1.1\r\nHost: h:8\r\nConnection: close\r\n\r\n"
+            status, _, body = raw(port, request)
+            results.append((status, body.replace(" h:8", " None")))
+    assert results[0] == results[1]
 
 
 def test_requests_are_redirected(tmp_path: Path, start: Start) -> None:

@@ -15,7 +15,6 @@ from jissoku.model import (
     Comparison,
     CoreAssignment,
     CounterReadings,
-    CrossCheckName,
     Decision,
     Knob,
     KnobChange,
@@ -28,6 +27,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.experiment import Claim, ClaimStatus, Experiment, ExperimentHeader, WorkloadSpec
+from jissoku.model.summary import CrossCheckName
 from jissoku.model.updated import updated
 from tests.simulation.campaigns import Plan, campaign
 from tests.simulation.noise import GO, HEAVY, LIKE, LOADS, NATIVE, NODE, Drift, Noise, Shape

@@ -43,7 +43,7 @@ def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
     for index in range(4):
         found = list(level_block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
         assert found == list(level_block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
-        cells = [(one.planned.arms[0], one.level) for one in found]
+        cells = [(planned.arms[0], level) for planned, level in found]
         assert sorted(cells) == [(name, level) for name in names for level in levels]
         orders.append(tuple(cells))
     assert len(set(orders)) == 4

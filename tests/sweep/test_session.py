@@ -7,8 +7,8 @@ import pytest
 
 from jissoku import inference, records
 from jissoku.errors import InputError
+from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.sweep import SweepConfig, run_sweep
-from jissoku.measure.trial import TrialTiming
 from jissoku.model import Axis, Mode, Sweep, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from tests.measure.conftest import BRIEF, Asks, CollectingListener, asks

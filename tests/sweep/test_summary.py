@@ -7,7 +7,7 @@ import pytest
 
 from jissoku.cli.frame import ExitCode
 from jissoku.cli.reports import report_code
-from jissoku.inference import of_unfinished_sweep, summarise_sweep
+from jissoku.inference import summarise_sweep
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
 from jissoku.report import sweep_to_html, sweep_to_text, to_json
@@ -145,8 +145,8 @@ def test_a_terminal_shows_every_level_with_units_and_headers(
 
 def test_nothing_is_concluded_from_a_sweep_that_was_interrupted() -> None:
     trials = [t for t in factories.trials("one", TRUTH) if t.block == 0 and (t.level or 0) < 8]
-    whole = summarise_sweep(factories.run("one"), factories.sweep(), tuple(trials))
-    found = of_unfinished_sweep(whole, "it was interrupted")
+    run, sweep = factories.run("one"), factories.sweep()
+    found = summarise_sweep(run, sweep, trials, unfinished="it was interrupted")
     (target,) = found.targets
     assert target.sentence == "one: the sweep is not finished: it was interrupted"
     text = sweep_to_text(found)

@@ -144,10 +144,10 @@ def test_load_is_announced_while_it_is_sent(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with measurement_lock("compare", path):
         assert load_seconds_left(path) == 0
-        with load_window(LOAD_NS_MAX // 2, path):
+        with load_window(LOAD_NS_MAX // 2):
             assert 0 < load_seconds_left(path) <= LOAD_NS_MAX / 2e9
         assert load_seconds_left(path) == 0
-        with load_window(1, path):
+        with load_window(1):
             assert load_seconds_left(path) == 0, "it is over"
         words = f"`jissoku compare`, process {os.getpid()}"
         with pytest.raises(InputError, match=words), measurement_lock("tune", path):
@@ -156,11 +156,11 @@ def test_load_is_announced_while_it_is_sent(tmp_path: Path) -> None:
 
 def test_without_the_lock_nothing_is_announced(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with load_window(HOUR_NS, path):
+    with load_window(HOUR_NS):
         assert not path.exists()
     path.write_bytes(msgspec.json.encode(Holder(pid=1, verb="run", since_utc="")))
     before = path.read_bytes()
-    with load_window(HOUR_NS, path):
+    with load_window(HOUR_NS):
         assert path.read_bytes() == before
     assert load_seconds_left(path) == 0
 
@@ -186,6 +186,6 @@ def test_what_is_of_another_boot_or_of_an_ended_process_is_no_load(tmp_path: Pat
 def test_an_error_ends_the_announcement(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with measurement_lock("compare", path):
-        with pytest.raises(ZeroDivisionError), load_window(LOAD_NS_MAX // 2, path):
+        with pytest.raises(ZeroDivisionError), load_window(LOAD_NS_MAX // 2):
             raise ZeroDivisionError
         assert load_seconds_left(path) == 0

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import Capability, Recipe, TargetKind
+from jissoku.model import Capability, Recipe
+from jissoku.model.recipe import TargetKind
 from jissoku.targets import catalogue
 from jissoku.targets.placeholders import APPS
 
@@ -25,14 +26,14 @@ def test_every_promised_target_has_a_recipe() -> None:
         "go", "go-fan-out", "granian", "granian-asgi-pages", "granian-rsgi", "granian-wsgi",
         "granian-wsgi-pages", "gunicorn", "gunicorn-asgi", "gunicorn-threads",
         "gunicorn-wsgi-pages", "h2o", "haproxy", "haproxy-four", "haproxy-gateway", "http-server",
-        "hypercorn", "jissoku", "jissoku-asgi", "jissoku-asgi-pages", "jissoku-fan-out",
-        "jissoku-four", "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi",
-        "jissoku-uwsgi-gateway", "jissoku-wsgi", "jissoku-wsgi-pages", "kernel-httpd", "libev",
-        "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
-        "nginx-fan-out", "nginx-four", "nginx-gateway", "nginx-proxy", "nginx-tuned",
-        "nginx-uwsgi-gateway", "nginx-wsgi", "node", "one-slow", "parsers", "poco", "socketify",
-        "starlet", "starman", "tornado", "twisted", "uvicorn", "uvicorn-asgi-pages", "uwsgi",
-        "waitress",
+        "hypercorn", "jissoku", "jissoku-asgi", "jissoku-asgi-pages", "jissoku-c",
+        "jissoku-fan-out", "jissoku-four", "jissoku-gateway", "jissoku-parts", "jissoku-rust",
+        "jissoku-uwsgi", "jissoku-uwsgi-gateway", "jissoku-wsgi", "jissoku-wsgi-pages",
+        "kernel-httpd", "kore", "libev", "libevent", "libmicrohttpd", "lighttpd", "meinheld",
+        "minefield", "nginx", "nginx-echo", "nginx-fan-out", "nginx-four", "nginx-gateway",
+        "nginx-proxy", "nginx-tuned", "nginx-uwsgi-gateway", "nginx-wsgi", "node", "one-slow",
+        "parsers", "poco", "socketify", "starlet", "starman", "tornado", "twisted", "uvicorn",
+        "uvicorn-asgi-pages", "uwsgi", "waitress",
     }  # fmt: skip
 
 

@@ -27,12 +27,12 @@ def test_a_command_is_split_and_no_shell_sees_it(place: BuildPaths) -> None:
     assert prepared.start is not None
     assert prepared.start.command[1:] == ("a b", "$HOME;x", "--port={port}")
     assert (prepared.name, prepared.origin) == ("mine", Origin.COMMAND)
-    assert not prepared.listens_unix
+    assert not prepared.listen.unix
 
 
 def test_a_command_may_listen_on_a_socket(place: BuildPaths) -> None:
     prepared = from_command("mine=python3 {socket}", place)
-    assert prepared.listens_unix
+    assert prepared.listen.unix
     assert not prepared.listen.tcp
 
 

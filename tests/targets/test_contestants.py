@@ -210,7 +210,7 @@ def connected(running: RunningTarget) -> socket.socket:
 
 @pytest.mark.usefixtures("short_stop")
 def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget) -> None:
-    if not prepared.listens_unix:
+    if not prepared.listen.unix:
         pytest.skip(f"{prepared.name} knows no Unix sockets, as its recipe says")
     path = "/42" if Capability.ANSWER_42 in prepared.capabilities else "/"
     right = contract.expected_response(path)

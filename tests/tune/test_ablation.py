@@ -11,7 +11,6 @@ from jissoku.model import (
     Comparison,
     CounterReadings,
     Decision,
-    Direction,
     Estimate,
     Knob,
     KnobChange,
@@ -19,8 +18,9 @@ from jissoku.model import (
     LoadLevel,
     TrialKind,
     Verdict,
-    VerifiedResponse,
 )
+from jissoku.model.recipe import Direction
+from jissoku.model.trial import VerifiedResponse
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import QUIETEST, Noise, TrueValues

@@ -3,7 +3,8 @@
 import pytest
 
 from jissoku.inference import ablation
-from jissoku.model import Comparison, CounterReadings, Decision, Direction, Estimate, Knob, Verdict
+from jissoku.model import Comparison, CounterReadings, Decision, Estimate, Knob, Verdict
+from jissoku.model.recipe import Direction
 from jissoku.model.updated import updated
 from tests.tune.test_ablation import KNOB
 

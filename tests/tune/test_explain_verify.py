@@ -53,7 +53,7 @@ def test_a_slow_nginx_is_explained_and_its_remedies_are_tried(
         window_ns=SECOND // 5,
     )
     monkeypatch.setitem(SAMPLING_PLANS, Mode.QUICK, brief)
-    monkeypatch.setattr("jissoku.measure.comparison_run.RERUNS_MAX", 0)
+    monkeypatch.setattr("jissoku.measure.trial.RERUNS_MAX", 0)
     words = ["nginx", "--config", str(path), "--path", "/a.txt", "--verify", "--json"]
     words += ["-c", "8", "-R", "400", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(explain, words, standalone_mode=False)

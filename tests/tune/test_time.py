@@ -10,6 +10,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS, tuning_time
 from jissoku.design.variants import BASELINE, PROVEN, Combination, name_alone
 from jissoku.measure import tune as stage
 from jissoku.measure.comparison import CompareConfig
+from jissoku.measure.pilot import Pilot
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import CoreAssignment, CounterReadings, Mode, Run, Trial, TuningResult, Workload
 from jissoku.model.updated import updated
@@ -46,8 +47,9 @@ def test_all_campaigns_end_in_the_time_that_was_said(
 
     monkeypatch.setattr(stage, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(stage, "_measured", measured)
-    for name in ("_pilot", "_count_all"):
-        monkeypatch.setattr(stage._Tuner, name, lambda *_: None)
+    found = Pilot(connections=64, window_ns=1, paired_window_ns=1, requests_counted=40)
+    monkeypatch.setattr(stage._Tuner, "_pilot", lambda _: found)
+    monkeypatch.setattr(stage._Tuner, "_count_all", lambda *_: None)
     config = CompareConfig(
         arms_prepared=(),
         workload=Workload(),

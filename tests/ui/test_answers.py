@@ -11,7 +11,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest, from_argv, to_argv
-from jissoku.ui.forms import WORD, Choices, RerunForm, form_values, read_form
+from jissoku.ui.forms import WORD, Choices, form_values, read_form
 from tests.ui.measurement import Measured, measured, wait_for
 from tests.ui.suspicion import record
 
@@ -43,7 +43,7 @@ def test_the_form_keeps_what_it_has_no_field_for() -> None:
     changed = read_form("compare", values | {"connections": ["8"], "close": []}, known)
     expected = updated(EVERYTHING, connections=8, keepalive=True)
     assert from_argv(changed.arguments) == expected
-    button = read_form("compare", {WORD: RerunForm(EVERYTHING).words}, known)
+    button = read_form("compare", {WORD: to_argv(EVERYTHING)}, known)
     assert button.arguments == to_argv(EVERYTHING)
 
 
@@ -73,7 +73,7 @@ def test_an_empty_form_is_filled_in_with_the_defaults() -> None:
 def test_what_touches_the_machine_needs_leave_and_is_shown_first(
     request_: ComparisonRequest,
 ) -> None:
-    fields = {WORD: RerunForm(request_).words}
+    fields = {WORD: to_argv(request_)}
     known = Choices(targets=("go",), experiments=())
     with pytest.raises(InputError, match="need `jissoku ui --allow-commands`"):
         read_form("compare", fields, known)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from jissoku.ui.runs_table import (
+from jissoku.ui.run_index import (
     PAGE_ROWS,
     RunQuery,
     listed_run,

@@ -136,7 +136,8 @@ def test_the_page_has_figures_from_its_second_reading(live: Measured, running: R
     assert "One reading was taken" in first
     ask(running.port)
     text = live.client.get("/servers").text
-    assert text.count('<svg class="plot') == 4
+    assert text.count('class="jsk-chart line" role="img"') == 4
+    assert "<style>" not in text
     names = re.findall(r'<h3 id="server0-(\w+)-title">', text)
     assert names == ["requests", "connections", "cpu", "sent"]
     assert "CPU per request" in text

@@ -3,6 +3,7 @@
 //   server.js PORT BURN_PERMILLE [ORDINARY_PERMILLE FILE]
 //
 // As server.c. The CPU time is that of the process, of which the threads that compile have a small part.
+// With INJECTED_EXPRESS=1 it is an application of Express, which NODE_PATH has to lead to.
 const fs = require("node:fs");
 const [port, burn, ordinary = 1000 - burn] = process.argv.slice(2, 5).map(Number);
 const truth = process.argv[5] && fs.openSync(process.argv[5], "a");
@@ -40,10 +41,11 @@ function work() {
   fs.writeSync(truth, `${process.hrtime.bigint()} ${requests} ${burntUs * 1000}\n`);
 }
 
-require("node:http")
-  .createServer((request, response) => {
-    work();
-    response.sendDate = false;
-    response.end("ok");
-  })
-  .listen(port, "127.0.0.1");
+function answer(request, response) {
+  work();
+  response.sendDate = false;
+  response.end("ok");
+}
+
+const app = process.env.INJECTED_EXPRESS ? require("express")().get("/", answer) : answer;
+require("node:http").createServer(app).listen(port, "127.0.0.1");

@@ -181,7 +181,7 @@ class TestServers:
         self, opened: Open, running: Running, scheme: str, view: dict[str, int]
     ) -> None:
         page = opened("/servers", color_scheme=scheme, viewport=view)
-        page.locator("svg.plot").nth(3).wait_for()
+        page.locator("svg.jsk-chart").nth(3).wait_for()
         ask(running.port)
         check_page(page)
 
@@ -190,5 +190,5 @@ class TestServers:
         page.get_by_text("One reading was taken").wait_for()
         ask(running.port)
         page.get_by_role("link", name="Reload").click()
-        page.locator("svg.plot").nth(3).wait_for()
+        page.locator("svg.jsk-chart").nth(3).wait_for()
         assert "requests" in page.locator("table").inner_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.targets import provenance as module
-from jissoku.targets.provenance import redact, with_local_folders
+from jissoku.system import redaction as module
+from jissoku.system.redaction import redact
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +60,3 @@ def test_names_that_every_machine_has_are_left(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(["root"] + [0] * 6))
     module._known.cache_clear()
     assert redact("root of localhost") == "root of localhost"
-
-
-def test_the_users_own_terminal_has_the_users_folders(tmp_path: Path) -> None:
-    for folder in (tmp_path, Path(sys.prefix), module.PACKAGE):
-        text = f"python: can't open file '{folder}/nofile.py': [Errno 2]"
-        assert redact(text) != text
-        assert with_local_folders(redact(text)) == text
-    assert with_local_folders("HERE is no folder, a/HERE/b neither") == (
-        "HERE is no folder, a/HERE/b neither"
-    )

@@ -1,0 +1,91 @@
+"""What is asked of another host, what of it is recorded, and what the report and history say."""
+
+from typing import Any
+
+import pytest
+
+from jissoku.errors import InputError, TargetError
+from jissoku.inference.run_rows import _run_row
+from jissoku.measure.comparison import check_request
+from jissoku.measure.selection import check_server_host, recorded
+from jissoku.model.run import LoadHost, NetworkPath
+from jissoku.model.updated import updated
+from jissoku.report import method
+from jissoku.request import ComparisonRequest, ExplanationRequest, ProfileRequest
+from jissoku.request.options import is_complete
+from jissoku.targets.process import _at_host
+from tests.inference import factories
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"url": ("a=http://127.0.0.1:1/",)}, "--url"),
+        ({"recipes": ("folder",)}, "--recipes"),
+        ({"baseline": "main"}, "--baseline"),
+        ({"unix": True}, "--unix"),
+        ({"upstream": "unix"}, "--upstream unix"),
+    ],
+)
+def test_what_needs_this_machine_is_refused(asked: dict[str, Any], word: str) -> None:
+    request = ComparisonRequest(arms=("nginx",), server_host="srv:7470", **asked)
+    with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
+        check_request(request)
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"url": "a=http://127.0.0.1:1/"}, "--url"),
+        ({"target": "nginx", "recipes": ("folder",)}, "--recipes"),
+        ({"target": "nginx", "config": "nginx.conf"}, "--config"),
+        ({"target": "nginx", "listen": "8080"}, "--listen"),
+        ({"target": "nginx", "verify": True}, "--verify"),
+    ],
+)
+def test_what_explain_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
+    request = ExplanationRequest(server_host="srv:7470", **asked)
+    with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
+        check_server_host(request)
+
+
+def test_a_profile_on_another_host_ends_before_the_agent_gives_up() -> None:
+    check_server_host(ProfileRequest(arms=("go",), server_host="srv:7470", duration=600.0))
+    with pytest.raises(InputError, match="a longer -d than 10m exclude each other"):
+        check_server_host(ProfileRequest(arms=("go",), server_host="srv:7470", duration=601.0))
+
+
+def test_keys_without_a_host_are_refused() -> None:
+    with pytest.raises(InputError, match="--server-keys goes with --server-host"):
+        check_request(ComparisonRequest(arms=("nginx",), server_keys="keys"))
+    check_request(ComparisonRequest(arms=("nginx",), server_host="srv:7470", server_keys="keys"))
+
+
+def test_a_record_names_no_other_host() -> None:
+    request = ComparisonRequest(
+        arms=("nginx",), server_host="10.1.2.3:7470", server_keys="/usr/share/keys"
+    )
+    kept = recorded(request)
+    assert (kept.server_host, kept.server_keys) == ("HOST", "…/keys")
+    assert not is_complete(kept)
+
+
+def test_reports_and_history_know_where_the_load_came_from() -> None:
+    run = factories.sliced(["a", "b"])
+    assert "Load from" not in dict(method.machine(run))
+    load = LoadHost(machine=run.machine, path=NetworkPath.WIRE, round_trip_ns=150_000)
+    remote = updated(run, load_host=load)
+    said = dict(method.machine(remote))["Load from"]
+    assert "over a network; shortest round trip 150" in said
+    here, there = (_run_row("key", one, (), None) for one in (run, remote))
+    assert here.machine != there.machine
+    assert there.machine_text.endswith("load from another host (wire)")
+
+
+def test_a_target_listens_on_another_address_if_its_recipe_says_where() -> None:
+    assert _at_host("a", ("127.0.0.1:{port}",), "10.1.2.3") == ("10.1.2.3:{port}",)
+    assert _at_host("a", ("{port}",), "127.0.0.1") == ("{port}",)
+    assert _at_host("a", ("--bind", "127.0.0.1:{port}"), "::1") == ("--bind", "[::1]:{port}")
+    assert _at_host("a", ("--host", "127.0.0.1"), "::1") == ("--host", "::1")
+    with pytest.raises(TargetError, match=r"a listens on 127\.0\.0\.1 only"):
+        _at_host("a", ("{port}",), "10.1.2.3")
