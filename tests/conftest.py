@@ -42,6 +42,9 @@ def pytest_configure() -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[PATH_VARIABLE] = f"{folder}/lock"
     cores.QUIET_LIMIT_S = 0.0
+    # Containers often set it. Each argument of print() would be a write of its own then, and lines
+    # of several processes on one pipe would mix.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     # Parallel workers draw ports from the same seeds: each has a range of its own.
     worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
     if worker:
@@ -77,6 +80,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=10,
         help="How often each cause is injected for the explainer to name.",
+    )
+    parser.addoption(
+        "--sanitizer",
+        choices=["address", "thread"],
+        help="Tests of requests to handlers in C compile them with this sanitizer.",
     )
     parser.addoption(
         "--pull-requests",
