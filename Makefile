@@ -13,24 +13,37 @@ help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
 	  while IFS='|' read -r verb text; do printf '  make %-10s %s\n' "$$verb" "$$text"; done
 
-$(VENV)/.packages: pyproject.toml
+$(VENV)/.python: pyproject.toml
 	@command -v cargo >/dev/null || { echo 'jissoku needs Rust: install it with rustup, then try again.' >&2; exit 2; }
 	$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jissoku needs Python 3.11 or newer")'
 	$(SYSTEM_PYTHON) -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(PYTHON) -m pip install --quiet --group dev --group apps --group race
+	$(PYTHON) -m pip install --quiet --upgrade 'pip>=25.1' 'maturin>=1.13,<2' click
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
+# What a comparison needs, beside click, which jissoku itself requires: it is installed while the
+# compiler runs, so that the first comparison does not wait for it, nor for what only tests need.
+LAB := import sys, tomllib; print(*tomllib.load(sys.stdin.buffer)["project"]["optional-dependencies"]["lab"], sep="\n")
+
+$(VENV)/.race: $(VENV)/.python
+	@$(PYTHON) -c '$(LAB)' <pyproject.toml >$(VENV)/lab.txt
+	@$(PYTHON) -m pip install --quiet --requirement $(VENV)/lab.txt --group race
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.python $(RUST_SOURCES)
 	@echo 'Building jissoku: some minutes the first time.'
-	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --extras lab --quiet
+	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@touch $@
+
+$(VENV)/.packages: $(VENV)/.python
+	@$(PYTHON) -m pip install --quiet --group dev --group apps
 	@touch $@
 
 .PHONY: setup
-setup: $(VENV)/.packages ## Create the virtual environment with all Python packages.
+setup: $(VENV)/.race $(VENV)/.packages ## Create the virtual environment with all Python packages.
 
 .PHONY: build
-build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
+build: ## Build everything; leaves .venv/bin/jissoku.
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.race $(VENV)/.built
 
 .PHONY: static
 static: ## Build serve and load as one static file; needs musl-tools, rustup target add x86_64-unknown-linux-musl.
@@ -54,7 +67,7 @@ TESTS_AT_ONCE := $(shell expr 2 '*' $(CORES))
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest
 
 .PHONY: test
-test: build ## Run the tests, Rust and Python (two minutes when built).
+test: build $(VENV)/.packages ## Run the tests, Rust and Python (two minutes when built).
 	cargo test --workspace --no-run --quiet
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rust test-python
 
@@ -72,34 +85,40 @@ RERUNS := --reruns 2 --reruns-delay 5 -raR -o timeout_func_only=true \
   -W default::pytest.PytestUnraisableExceptionWarning
 
 .PHONY: race-test
-race-test: build ## Run the slow tests, and those that start servers and generate real load (some minutes).
+race-test: build $(VENV)/.packages ## Run the slow tests, and those that start servers and generate real load (some minutes).
 	$(PYTEST) -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal
 	$(PYTHON) -m pytest -m race --timeout 300 $(RERUNS)
 
-# How many random schedules of requests, reads and handlers `make endurance` tries per transport.
+# How many random schedules of requests, reads and handlers `make endurance` tries per transport, and
+# how many random events it gives to the gateway, to the server, and to the load generator.
 SCHEDULES ?= 1000000
+EVENTS ?= 10000000
 
 .PHONY: endurance
-endurance: build ## Run the tests that take minutes: random schedules, held connections, slow clients, soak.
+endurance: build $(VENV)/.packages ## Run the tests that take minutes: random schedules, held connections, slow clients, soak.
 	PROPTEST_CASES=$(SCHEDULES) cargo test --profile quick --quiet -p jissoku-server --lib schedules
+	RANDOM_EVENTS=$(EVENTS) cargo test --profile quick --quiet -p jissoku-proxy -p jissoku-server -p jissoku-load \
+	  --lib -- random_orders_of_events as_over
+	cargo test --profile quick --quiet -p jissoku-handlers --lib random_calls -- --ignored --nocapture
+	cargo test --profile quick --quiet -p jissoku-store --test it endurance -- --ignored --nocapture --test-threads 1
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
 # How often each cause is injected; DETECTIONS=1 takes three minutes.
 DETECTIONS ?= 10
 
 .PHONY: detection
-detection: build ## Inject causes of slowness, and count how often explain detects them (half an hour).
+detection: build $(VENV)/.packages ## Inject causes of slowness, and count how often explain detects them (half an hour).
 	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
 
 # SIMULATE=--write writes the table into docs/ERROR-RATES.md; see python -m tests.simulation --help.
 SIMULATE ?=
 
 .PHONY: simulate
-simulate: build ## Count how often verdicts are wrong, in simulated campaigns (20 minutes).
+simulate: build $(VENV)/.packages ## Count how often verdicts are wrong, in simulated campaigns (20 minutes).
 	$(PYTHON) -m tests.simulation $(SIMULATE)
 
 .PHONY: golden
-golden: build ## Rewrite the reports that tests compare with; review the diff.
+golden: build $(VENV)/.packages ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden
 
 .PHONY: schemas
@@ -138,6 +157,17 @@ miri: ## Run the protocol's tests under Miri, which finds undefined behaviour (4
 	PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation \
 	  cargo +nightly miri test -p jissoku-http --lib --target-dir target/miri -- $(MIRI_TESTS)
 
+# Tests of requests to handlers in C; the injected faults are those of test_sanitizers.py.
+SANITIZED := $(addprefix tests/c_handlers/test_,requests.py later.py files.py parts.py uploads.py pauses.py)
+
+.PHONY: sanitize
+sanitize: build $(VENV)/.packages ## Run the tests of handlers in C with sanitizers (a minute; needs gcc's, and a nightly Rust).
+	$(PYTHON) -m pytest -m '' tests/c_handlers/test_sanitizers.py
+	$(PYTHON) -m pytest -m '' $(SANITIZED) --sanitizer address
+	$(PYTHON) -m pytest -m '' $(SANITIZED) --sanitizer thread
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --quiet -p jissoku-handlers -p jissoku-handler --lib \
+	  --target $(shell rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitize
+
 .PHONY: deny
 deny: ## Check the crates' licences, advisories and duplicates; needs cargo-deny.
 	cargo deny check
@@ -149,7 +179,7 @@ format: $(VENV)/.packages ## Format Rust and Python.
 	$(VENV)/bin/ruff check --fix --quiet .
 
 .PHONY: lint
-lint: build ## Check formatting, lints and types; every warning is an error.
+lint: build $(VENV)/.packages ## Check formatting, lints and types; every warning is an error.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(VENV)/bin/ruff format --check --quiet .
