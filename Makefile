@@ -78,16 +78,17 @@ test-rust:
 test-python:
 	$(PYTEST) -n $(CORES) --dist worksteal
 
-# A failed race test is run again, at most twice, and listed: see CONTRIBUTING.md, "Race tests". The
-# timeout holds for each attempt, without its fixtures, which have limits of their own. What a failed
-# attempt left open is reported when it is collected, and does not fail the attempt that passed.
-RERUNS := --reruns 2 --reruns-delay 5 -raR -o timeout_func_only=true \
+# A failed slow test is run again once, a failed race test at most twice, and listed: see
+# CONTRIBUTING.md, "Race tests". The timeout holds for each attempt, without its fixtures, which have
+# limits of their own. What a failed attempt left open is reported when it is collected, and does not
+# fail the attempt that passed.
+RERUNS := --reruns-delay 5 -raR -o timeout_func_only=true \
   -W default::pytest.PytestUnraisableExceptionWarning
 
 .PHONY: race-test
 race-test: build $(VENV)/.packages ## Run the slow tests, and those that start servers and generate real load (some minutes).
-	$(PYTEST) -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal
-	$(PYTHON) -m pytest -m race --timeout 300 $(RERUNS)
+	$(PYTEST) -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal --reruns 1 $(RERUNS)
+	$(PYTHON) -m pytest -m race --timeout 300 --reruns 2 $(RERUNS)
 
 # How many random schedules of requests, reads and handlers `make endurance` tries per transport, and
 # how many random events it gives to the gateway, to the server, and to the load generator.
