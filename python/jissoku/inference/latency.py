@@ -1,8 +1,8 @@
 """Latency percentiles and capacities: over trials, and one logarithm per block.
 
 Each trial's own percentile is the datum, and the average is taken over trials; merged histograms
-would count requests as samples. A percentile is reported only where at least a hundred answers lie
-above it.
+would count requests as samples. A percentile is reported only where at least a hundred responses of
+each block lie above it, or fifty of all blocks.
 """
 
 import math
@@ -49,11 +49,19 @@ class LatencyDistribution:
         lowest, highest = _bounds(int(self.buckets[np.searchsorted(self.cumulative, wanted)]))
         return highest if fraction else lowest
 
-    def above(self, value: int) -> int:
-        """How many responses took longer than this, at the resolution of the buckets."""
-        bucket = _shape().get_counts_array_index(value)
-        index = int(np.searchsorted(self.buckets, bucket, side="right"))
-        return self.total - (int(self.cumulative[index - 1]) if index else 0)
+    def between(self, fraction: float) -> float:
+        """Nanoseconds below which a response is with this chance, also if few were slower.
+
+        Between the two responses around it, on a logarithmic scale: Hyndman and Fan, Sample
+        Quantiles in Statistical Packages, 1996, definition 8, whose median is nearly unbiased.
+        """
+        rank = min(max(1.0, (self.total + 1 / 3) * fraction + 1 / 3), float(self.total))
+        below, above = (self._ranked(place) for place in (math.floor(rank), math.ceil(rank)))
+        return float(below * (above / below) ** (rank % 1))
+
+    def _ranked(self, rank: int) -> int:
+        """The nanoseconds of the response of this rank; the fastest one has 1."""
+        return max(1, _bounds(int(self.buckets[np.searchsorted(self.cumulative, rank)]))[1])
 
 
 @lru_cache(maxsize=DECODED_MAX)
@@ -63,14 +71,6 @@ def decode(histogram: str) -> LatencyDistribution:
     counts = np.array(whole.counts)
     buckets = np.flatnonzero(counts)
     return LatencyDistribution(buckets, np.cumsum(counts[buckets]))
-
-
-def merge(parts: Iterable[LatencyDistribution]) -> LatencyDistribution:
-    known = list(parts)
-    counts = [np.diff(part.cumulative, prepend=0) for part in known]
-    buckets, places = np.unique(np.concatenate([p.buckets for p in known]), return_inverse=True)
-    summed = np.bincount(places, weights=np.concatenate(counts), minlength=len(buckets))
-    return LatencyDistribution(buckets, np.cumsum(summed.astype(np.int64)))
 
 
 @cache
@@ -85,16 +85,16 @@ def _shape() -> HdrHistogram:
     return HdrHistogram(1, LATENCY_NS_MAX, DIGITS)
 
 
+# Responses of a block that are slower than the percentile.
 ABOVE_MIN = 100
 
-# The same of all blocks together: their spread, not the count, says how sure the percentile is.
-ABOVE_MIN_POOLED = 50
+# Where a block has fewer: of all blocks together, and of each. How much blocks differ, and not the
+# count, says how sure the percentile is.
+ABOVE_MIN_OF_ALL = 50
+ABOVE_MIN_OF_FEW = 2
 
 # Fewer blocks give no estimate of their variance.
 PERCENTILE_BLOCKS_MIN = 3
-
-# Of what lies beyond a percentile: so much may be used to see how steep the distribution is there.
-TAIL_MAX = 0.75
 
 PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99.9", 0.999))
 
@@ -107,10 +107,7 @@ DECADES_MAX = 5
 
 
 def percentiles(measurements: Mapping[int, ArmMeasurement]) -> tuple[Percentile, ...]:
-    """p50 to p99.9 of one arm, from one measurement per block; unsupported ones are omitted.
-
-    Where no single block supports one, all together may.
-    """
+    """p50 to p99.9 of one arm, from one measurement per block; unsupported ones are omitted."""
     found = (
         (label, fraction, list(log_percentiles(measurements, fraction).values()))
         for label, fraction in PERCENTILES
@@ -139,46 +136,28 @@ def log_percentiles(
 def _log_percentiles(
     sides: Sequence[Mapping[int, ArmMeasurement]], fraction: float
 ) -> list[dict[int, float]]:
-    """Logarithms of each arm's percentile: per block if all of them support it, else pooled."""
+    """Logarithms of each arm's percentile by block, in the same way for all arms."""
     if all(is_supported(fraction, one.requests) for side in sides for one in side.values()):
         return [
             {block: math.log(max(1, percentile_ns(one, fraction))) for block, one in side.items()}
             for side in sides
         ]
-    return [log_pooled(side, fraction) for side in sides]
+    return [_log_of_few(side, fraction) for side in sides]
 
 
-def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
-    """ln(percentile of all answers together), and how each block moves it.
+def _log_of_few(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
+    """ln(percentile in nanoseconds) by block, where few responses of a block lie above it.
 
-    A block's value is that logarithm plus its influence: the part of its answers above the
-    percentile beyond the expected one, times the slope of the distribution there (Francisco and
-    Fuller, 1991; the slope is Woodruff's, 1952). The mean over blocks is the percentile, and
-    Student's interval over them covers it in 93 to 96 of 100 simulated runs where blocks differ by
-    up to a tenth. The jackknife over blocks did so in 85 to 90: a percentile jumps from one answer
-    to the next.
-
-    Nothing where all answers together do not support the percentile, where blocks are too few, and
-    where one lacks its histogram.
+    Nothing where too few of all blocks do, where blocks are too few, and where one lacks its
+    histogram.
     """
-    above = sum(one.requests for one in measurements.values()) * (1 - fraction)
-    if len(measurements) < PERCENTILE_BLOCKS_MIN or above < ABOVE_MIN_POOLED - 1e-6:
+    above = [one.requests * (1 - fraction) + 1e-6 for one in measurements.values()]
+    if len(above) < PERCENTILE_BLOCKS_MIN or sum(above) < ABOVE_MIN_OF_ALL:
         return {}
-    if not all(one.histogram for one in measurements.values()):
+    if min(above) < ABOVE_MIN_OF_FEW or not all(one.histogram for one in measurements.values()):
         return {}
     parts = {block: decode(one.histogram) for block, one in measurements.items()}
-    whole = merge(parts.values())
-    value = whole.at(fraction)
-    part_above = whole.above(value) / whole.total
-    # By how much ln(percentile) grows with its fraction, over two standard errors each way.
-    error = 2 * math.sqrt(fraction * (1 - fraction) / whole.total)
-    half = min(error, TAIL_MAX * fraction, TAIL_MAX * (1 - fraction))
-    high, low = (max(1, whole.at(fraction + way * half)) for way in (1, -1))
-    slope = math.log(high / low) / (2 * half) * len(parts) / whole.total
-    return {
-        block: math.log(max(1, value)) + slope * (part.above(value) - part_above * part.total)
-        for block, part in parts.items()
-    }
+    return {block: math.log(part.between(fraction)) for block, part in parts.items()}
 
 
 def is_supported(fraction: float, requests: int) -> bool:
