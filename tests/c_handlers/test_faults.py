@@ -1,6 +1,9 @@
 """A handler with faults: its worker is replaced, and the others lose nothing."""
 
 import re
+import signal
+import socket
+import struct
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -11,6 +14,8 @@ from tests.c_handlers.conftest import served, write
 from tests.serving.server_process import PATIENCE_S, ask, connect
 
 pytestmark = pytest.mark.slow
+
+END = r"^jissoku serve: the stack of a worker at its end, "
 
 SOURCE = """
 #include <jissoku.h>
@@ -93,9 +98,12 @@ def test_a_crash_ends_one_worker_and_the_other_loses_nothing(
         both = connections_of_both_workers(port)
         (_, crashed), (healthy_pid, healthy) = both.items()
         with pytest.raises((OSError, EOFError)):
-            send(crashed, path)
+            send(crashed, f"{path}?key=secret")
         assert send(healthy) == healthy_pid
         server.wait_for(rf"^jissoku serve: worker [01] has failed .*: {how}$")
+        ends = [line for line in server.seen if re.search(END, line)]
+        exits = path.startswith("/exit")
+        assert ends == ([] if exits else [f"{END[1:]}in GET {path}:"])
         # A function of the handler is on the stack of a crash.
         shown = any(re.search(r"\.so\(jsk_handle\+0x", line) for line in server.seen)
         assert shown == (path in {"/segfault", "/abort"})
@@ -125,6 +133,7 @@ def test_a_worker_that_hangs_is_replaced_and_the_other_loses_nothing(tmp_path: P
         hung.request("GET", "/hang")
         assert send(healthy) == healthy_pid
         server.wait_for("^jissoku serve: worker [01] is busy for longer than --hang-timeout")
+        server.wait_for(f"{END}in GET /hang:$")
         server.wait_for(r"\.so\(jsk_handle\+0x")
         server.wait_for(r"^jissoku serve: worker [01] has failed .*: signal 6$")
         with pytest.raises((OSError, EOFError)):
@@ -142,6 +151,7 @@ def test_a_worker_that_hangs_while_its_source_changes_says_where(tmp_path: Path)
         hung.request("GET", "/hang")
         source.write_text(SOURCE.replace("/hang", "/other"))
         server.wait_for("^jissoku serve: worker 0 .* has not ended in time: it is killed$")
+        server.wait_for(f"{END}in GET /hang:$")
         server.wait_for(r"\.so\(jsk_handle\+0x")
         assert ask(port, "/hang")[0] == 200
         hung.close()
@@ -156,6 +166,7 @@ def test_a_process_that_hangs_after_its_worker_has_ended_says_where(tmp_path: Pa
         assert ask(port)[0] == 200
         source.write_text(SOURCE)
         server.wait_for("^jissoku serve: worker 0 .* has not ended in time: it is killed$")
+        server.wait_for(f"{END}on another thread than that of its requests:$")
         server.wait_for(r"\.so\(never_ends\+0x")
         assert ask(port)[0] == 200
 
@@ -170,3 +181,88 @@ def test_a_worker_is_replaced_by_what_was_in_service(tmp_path: Path) -> None:
                 ask(port, "/exit")
             server.wait_for(r"^jissoku serve: worker 0 has failed .*: exit code 3$")
             assert ask(port)[0] == 200
+
+
+ELSEWHERE = """
+#include <jissoku.h>
+#include <pthread.h>
+#include <string.h>
+
+static int *volatile nowhere;
+
+static int is(jsk_str path, const char *name) {
+    return path.len == strlen(name) && memcmp(path.ptr, name, path.len) == 0;
+}
+
+static int later(const jsk_api *js, jsk_request *r, void *argument) {
+    *nowhere = 1;
+    return js->printf(r, 200, "%p", argument);
+}
+
+static void release(void *argument) {
+    *nowhere = argument != NULL;
+}
+
+static void *beside(void *argument) {
+    release(argument);
+    return NULL;
+}
+
+int jsk_body(const jsk_api *js, jsk_request *r, jsk_str part) {
+    *nowhere = (int)part.len;
+    return js->printf(r, 200, "%zu", part.len);
+}
+
+int jsk_handle(const jsk_api *js, jsk_request *r) {
+    jsk_str path = js->path(r);
+    pthread_t thread;
+    if (is(path, "/after"))
+        return js->after(r, 1, later, NULL);
+    if (is(path, "/left"))
+        return js->after(r, 60000, later, NULL);
+    if (is(path, "/gone"))
+        return js->defer(r, 60000, release, NULL) == 0;
+    if (is(path, "/late"))
+        return js->defer(r, 1, release, NULL) == 0;
+    if (is(path, "/beside"))
+        return js->defer(r, 60000, NULL, NULL) == 0 || pthread_create(&thread, NULL, beside, NULL);
+    if (is(path, "/data"))
+        js->set_data(r, NULL, release);
+    return js->printf(r, 200, "well");
+}
+
+void jsk_stop(const jsk_api *js, void *state) {
+    *nowhere = state != NULL || js == NULL;
+}
+"""
+
+
+def test_a_crash_names_the_request_for_which_a_function_is_called(tmp_path: Path) -> None:
+    source = write(tmp_path, ELSEWHERE)
+    with served(source, "--libs=-lpthread", "--stop-window", "0s") as (server, port):
+        for method, path in [
+            ("GET", "/after"),
+            ("GET", "/left"),
+            ("GET", "/gone"),
+            ("GET", "/late"),
+            ("GET", "/data"),
+            ("POST", "/body"),
+            ("GET", "/beside"),
+        ]:
+            client = connect(port)
+            client.request(method, path, body=b"x" if method == "POST" else None)
+            if path in {"/left", "/gone"}:
+                # Received before: the worker has one thread.
+                assert ask(port) == (200, b"well")
+                # A reset: a client that only ends what it sends may still read.
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+            where = f"in {method} {path}"
+            if path == "/beside":
+                where = "on another thread than that of its requests"
+            server.wait_for(f"{END}{where}:$")
+            server.wait_for("^jissoku serve: worker 0 has failed .*: signal 11$")
+            client.close()
+            assert ask(port) == (200, b"well")
+        server.send_signal(signal.SIGTERM)
+        server.wait_for(rf"{END}in jsk_stop of {source}:$")

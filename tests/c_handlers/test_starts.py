@@ -119,6 +119,8 @@ def test_a_handler_that_cannot_start_is_a_sentence(
     assert re.search(rf"^jissoku serve: .*{sentence}", said, re.MULTILINE), said
     assert returned == code
     assert len(re.findall("^jissoku serve: (?!the stack)", said, re.MULTILINE)) == 1, said
+    crash = rf"at its end, in jsk_start of {tmp_path}/hello\.c:$"
+    assert bool(re.search(crash, said, re.MULTILINE)) == ("trap" in text), said
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "a shared object and its pointers come from C")]
 
+mod activity;
 mod body;
 mod chart;
 mod data;
@@ -25,6 +26,7 @@ use jissoku_os::library::Library;
 use crate::call::{Call, Pairs, State};
 use crate::error::StartFailure;
 use crate::helpers;
+pub(crate) use activity::in_request;
 
 /// `JSK_ABI`.
 pub(crate) const VERSION: u32 = 1;
@@ -249,22 +251,23 @@ impl Functions {
         Ok(Self { handle, body, start, stop })
     }
 
-    /// Begins a worker.
-    pub(crate) fn start(&self) -> Result<State, StartFailure> {
+    /// Begins a worker. `name` is what the user calls the handler, here and below.
+    pub(crate) fn start(&self, name: &str) -> Result<State, StartFailure> {
         let mut state = ptr::null_mut();
         let Some(start) = self.start else { return Ok(State::NONE) };
         // SAFETY: the functions live for ever, and the state for this call.
-        match unsafe { start(&raw const API, &raw mut state) } {
+        let begin = || unsafe { start(&raw const API, &raw mut state) };
+        match activity::in_function("jsk_start", name, begin) {
             0 => Ok(State(state)),
             code => Err(StartFailure { code, why: store::sentence_of(code) }),
         }
     }
 
     /// Ends a worker.
-    pub(crate) fn stop(&self, state: State) {
+    pub(crate) fn stop(&self, name: &str, state: State) {
         if let Some(stop) = self.stop {
             // SAFETY: the functions live for ever, and the state is what `jsk_start` has set.
-            unsafe { stop(&raw const API, state.0) };
+            activity::in_function("jsk_stop", name, || unsafe { stop(&raw const API, state.0) });
         }
     }
 
@@ -273,7 +276,7 @@ impl Functions {
     pub(crate) fn handle(&self, call: &mut Call) -> c_int {
         // SAFETY: the functions live for ever, and the request until this call returns, which is as
         // long as a handler may use it.
-        unsafe { (self.handle)(&raw const API, &raw mut *call) }
+        in_request(call, |call| unsafe { (self.handle)(&raw const API, &raw mut *call) })
     }
 
     /// Whether the handler takes bodies by parts.
@@ -284,9 +287,9 @@ impl Functions {
     /// Passes a part of a body to a handler that takes it by parts, and returns what `jsk_body`
     /// returns.
     pub(crate) fn take_part(&self, call: &mut Call, part: &[u8]) -> c_int {
+        let Some(body) = self.body else { return DONE };
         // SAFETY: as for `handle`; the part is valid until this call returns, too.
-        self.body
-            .map_or(DONE, |body| unsafe { body(&raw const API, &raw mut *call, Str::of(part)) })
+        in_request(call, |call| unsafe { body(&raw const API, &raw mut *call, Str::of(part)) })
     }
 }
 

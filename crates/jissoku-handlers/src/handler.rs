@@ -20,7 +20,7 @@ use jissoku_server::{
 use crate::call::{Call, Deferral, Sender, State, Waiting};
 use crate::deferred::{Answer, Deferred};
 use crate::error::HandlerError;
-use crate::ffi::{self, Functions, NoHandler};
+use crate::ffi::{self, Functions, NoHandler, in_request};
 use crate::stream;
 
 /// How many requests of a worker leave their memory for later ones.
@@ -82,16 +82,14 @@ impl Service for HandlerService {
     type Handler = WorkerHandler;
 
     fn handler(self: &Arc<Self>, _: &WorkerInfo) -> io::Result<WorkerHandler> {
+        // First, because a process has one of these.
+        let deferred = Deferred::begin()?;
         crash_stack::install()?;
-        let mut worker = WorkerHandler {
-            service: Arc::clone(self),
-            states: Vec::new(),
-            deferred: Deferred::begin()?,
-            spare: Vec::new(),
-        };
+        let (service, states, spare) = (Arc::clone(self), Vec::new(), Vec::new());
+        let mut worker = WorkerHandler { service, states, deferred, spare };
         for Loaded { functions, name } in &self.handlers {
             // Those that have begun end with the worker.
-            worker.states.push(functions.start().map_err(|failure| {
+            worker.states.push(functions.start(name).map_err(|failure| {
                 io::Error::other(format!("{name}: jsk_start has returned {failure}"))
             })?);
         }
@@ -119,7 +117,7 @@ impl Drop for WorkerHandler {
         // A handler may wait for its threads.
         stream::close_all();
         for (handler, state) in self.service.handlers.iter().zip(&self.states) {
-            handler.functions.stop(*state);
+            handler.functions.stop(&handler.name, *state);
         }
     }
 }
@@ -180,8 +178,12 @@ impl WorkerHandler {
     #[cold]
     fn resume(&mut self, part: usize, call: &mut Call, now: Now) -> i32 {
         match call.waiting.take() {
-            Some(Waiting::Until(due_ns, resume)) if due_ns <= now.ns => return resume(Some(call)),
-            Some(Waiting::Sent(resume)) if now.unsent == 0 => return resume(Some(call)),
+            Some(Waiting::Until(due_ns, resume)) if due_ns <= now.ns => {
+                return in_request(call, |call| resume(Some(call)));
+            }
+            Some(Waiting::Sent(resume)) if now.unsent == 0 => {
+                return in_request(call, |call| resume(Some(call)));
+            }
             Some(Waiting::Deferred(deferral)) => {
                 self.resume_deferred(part, call, deferral, now.ns);
             }
@@ -232,7 +234,7 @@ impl WorkerHandler {
             self.deferred.remove(token);
             // What it may wait for is released before.
             deferral.parts = None;
-            return call_once(deferral.on_gone);
+            return call_once(call, deferral.on_gone);
         }
         call.waiting = Some(Waiting::Deferred(deferral));
     }
@@ -290,7 +292,9 @@ impl WorkerHandler {
 
     /// What a request waits for has no effect any more.
     fn cancel(&mut self, call: &mut Call) {
-        if let Some(token) = call.waiting.take().and_then(Waiting::cancel) {
+        if let Some(waiting) = call.waiting.take()
+            && let Some(token) = in_request(call, |_| waiting.cancel())
+        {
             self.deferred.remove(token);
         }
     }
@@ -322,7 +326,12 @@ impl WorkerHandler {
 
     /// Keeps the memory of a request.
     fn put_back(&mut self, mut call: Box<Call>) {
-        call.end();
+        if call.data.is_some() {
+            // A function of the handler releases it.
+            in_request(&mut call, Call::end);
+        } else {
+            call.end();
+        }
         if self.spare.len() < SPARE_MAX {
             self.spare.push(call);
         }
@@ -336,9 +345,10 @@ fn is_not_modified(call: &Call) -> bool {
     is_read && call.response.etag().is_some_and(|etag| call.has_client(etag))
 }
 
-fn call_once(function: Option<Box<dyn FnOnce()>>) {
+/// Calls a function of the handler of a request, if there is one.
+fn call_once(call: &mut Call, function: Option<Box<dyn FnOnce()>>) {
     if let Some(function) = function {
-        function();
+        in_request(call, |_| function());
     }
 }
 
@@ -391,7 +401,8 @@ impl Handler for WorkerHandler {
             && let Some(Waiting::Deferred(deferral)) = &mut call.waiting
         {
             // It may still read, so a response is sent all the same.
-            call_once(deferral.on_gone.take());
+            let on_gone = deferral.on_gone.take();
+            call_once(call, on_gone);
         }
     }
 

@@ -5,6 +5,7 @@ use jissoku_server::Progress;
 
 use super::{Request, WorkerHandler};
 use crate::call::{Call, Waiting};
+use crate::ffi::in_request;
 
 /// The index of a handler, and the connection of its request.
 type Place = (usize, ConnectionId);
@@ -45,7 +46,7 @@ impl WorkerHandler {
             self.deferred.remove(pause.token);
             if let Some(resume) = pause.resume {
                 call.begin_part();
-                let code = resume(Some(&mut *call));
+                let code = in_request(call, |call| resume(Some(call)));
                 self.end_part(place, call, code);
             }
             if call.is_paused() {
@@ -67,7 +68,7 @@ impl WorkerHandler {
     }
 
     fn end_part(&mut self, (part, connection): Place, call: &mut Call, code: i32) {
-        if let Err(why) = call.end_part(code) {
+        if let Err(why) = in_request(call, |call| call.end_part(code)) {
             self.cancel(call);
             self.report(part, call, &why);
             call.fail_early();

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use libc::{c_int, c_void};
 
+use super::activity::noted;
+use super::line::Line;
 use crate::poll;
 
 /// Signals of crashes.
@@ -102,11 +104,34 @@ extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c
     }
     let mut frames = [ptr::null_mut(); FRAMES_MAX];
     let count = walk(&mut frames);
-    say(b"jissoku serve: the stack of a worker at its end:\n");
+    say_where(thread == this_thread());
     // SAFETY: this many frames are set; the function needs no memory.
     unsafe { libc::backtrace_symbols_fd(frames.as_ptr(), count, libc::STDERR_FILENO) };
     // SAFETY: the action is the default one now, which ends the process.
     unsafe { libc::raise(signal) };
+}
+
+/// Writes what precedes a stack, in one call, because the lines of several processes may mix.
+fn say_where(is_worker: bool) {
+    let mut line = Line::new();
+    line.add(b"jissoku serve: the stack of a worker at its end, ");
+    match is_worker.then(activity_of_this_thread).flatten() {
+        Some(texts) => {
+            line.add(b"in ");
+            line.add_description(texts);
+        }
+        None if is_worker => line.add(b"outside of a request"),
+        None => line.add(b"on another thread than that of its requests"),
+    }
+    line.add(b":\n");
+    say(line.as_bytes());
+}
+
+/// What the thread of [`install`] does, of which this is a handler of signals.
+#[expect(unsafe_code, reason = "the texts are read by their addresses")]
+fn activity_of_this_thread<'a>() -> Option<[&'a [u8]; 2]> {
+    // SAFETY: the caller is on that thread, in a handler of signals, and uses the texts there.
+    unsafe { noted() }
 }
 
 #[expect(unsafe_code, reason = "there is no safe wrapper")]
