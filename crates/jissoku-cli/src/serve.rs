@@ -204,7 +204,8 @@ impl Serve {
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
         let handlers = self.handler_files();
-        self.app.check(self.app().as_ref(), !handlers.is_empty(), self.app_is_given)?;
+        let has_other_files = !handlers.is_empty() || self.config.config.is_some();
+        self.app.check(self.app().as_ref(), has_other_files, self.app_is_given)?;
         if worker.is_none() {
             // A worker has the shared object, even if the source is gone.
             self.handler.check(&handlers)?;
@@ -283,12 +284,16 @@ impl Serve {
         self.app().is_some() || !self.handler_files().is_empty()
     }
 
-    /// The files that are watched for changes, if any.
-    fn watched(&self) -> Option<Vec<watch::Files>> {
+    /// The files that are watched for changes, as they are now; `None` without `--reload`.
+    fn watched(&self) -> Option<watch::Watched> {
+        let of_app = self.app().map(|_| self.app.watched());
         let handlers = self.handler_files();
-        let of_handlers = || handlers.iter().map(HandlerFile::watched).collect();
-        let of_app = self.app.watched()?;
-        Some(if handlers.is_empty() { vec![of_app] } else { of_handlers() })
+        let named = [&self.config.config, &self.app.env_file].into_iter().flatten();
+        let files = of_app
+            .into_iter()
+            .chain(handlers.iter().map(HandlerFile::watched))
+            .chain(named.cloned().map(watch::Files::One));
+        self.app.reload.then(|| watch::Watched::of(files.collect()))
     }
 
     /// Whether the workers are processes: those of a handler or an application, except of one that

@@ -181,7 +181,7 @@ pub(super) struct AppArgs {
     root_path: Option<String>,
     /// Set the environment variables of a file of lines NAME=VALUE, unless they are set
     #[arg(long, value_name = "FILE")]
-    env_file: Option<PathBuf>,
+    pub(super) env_file: Option<PathBuf>,
     /// Working directory of the application; --app-dir is relative to it
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -195,8 +195,8 @@ pub(super) struct AppArgs {
     /// Configure Python's logging by a file: .json, .yaml, or another suffix for INI
     #[arg(long, value_name = "FILE")]
     log_config: Option<PathBuf>,
-    /// For development: reload when a Python file below --app-dir changes; of a handler, when a source
-    /// or a header beside or below it does
+    /// For development: reload when a Python file below --app-dir changes, for a handler a source or a
+    /// header beside or below it; and when the file of --config or --env-file does
     #[arg(long)]
     pub(super) reload: bool,
     /// Serve APP by WSGI [default: detected]
@@ -229,11 +229,11 @@ enum Lifespan {
 
 impl AppArgs {
     /// Rejects flags that need an application, or one that is imported. `is_object`: it is an object
-    /// of this process. `--reload` is for a handler, too.
+    /// of this process. `has_other_files`: without one, `--reload` has something to watch.
     pub(super) fn check(
         &self,
         app: Option<&AppName>,
-        is_handler: bool,
+        has_other_files: bool,
         is_object: bool,
     ) -> Result<(), Failure> {
         let of_import = [
@@ -243,7 +243,7 @@ impl AppArgs {
             ("--log-config", self.log_config.is_some()),
         ];
         let given = [
-            ("--reload", self.reload && !is_handler),
+            ("--reload", self.reload && !has_other_files),
             ("--threads", self.threads > 0),
             ("--body-memory-max", self.body_memory_max.is_some()),
             ("--factory", self.factory),
@@ -255,7 +255,10 @@ impl AppArgs {
             ("--lifespan", self.lifespan != Lifespan::Auto),
         ];
         if app.is_none() {
-            let needs_app = |flag: &str| format!("{flag} needs an application, MODULE:APP");
+            let needs_app = |flag: &str| {
+                let or_else = if flag == "--reload" { ", a handler or --config FILE" } else { "" };
+                format!("{flag} needs an application, MODULE:APP{or_else}")
+            };
             Failure::of_first(&given, needs_app)?;
             Failure::of_first(&of_import, needs_app)?;
         }
@@ -309,9 +312,9 @@ impl AppArgs {
         self.chdir.as_ref().map_or_else(|| self.app_dir.clone(), |above| above.join(&self.app_dir))
     }
 
-    /// The files that are watched for changes, if any.
-    pub(super) fn watched(&self) -> Option<Files> {
-        self.reload.then(|| Files { folder: self.directory(), suffixes: &["py"] })
+    /// The files of an application whose changes `--reload` acts on.
+    pub(super) fn watched(&self) -> Files {
+        Files::Below(self.directory(), &["py"])
     }
 
     /// Loads the application that the positional argument names.

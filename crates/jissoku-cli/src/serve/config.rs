@@ -38,7 +38,7 @@ const APP_KEY: &str = "app";
 pub(super) struct Config {
     /// Read flags from a TOML file, by their long names; flags on the command line override it
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// Print what the flags, the environment and that file say together, as such a file, and exit
     #[arg(long)]
     pub(super) print_config: bool,

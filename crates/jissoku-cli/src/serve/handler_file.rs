@@ -52,7 +52,7 @@ impl HandlerFile {
     pub(super) fn watched(&self) -> Files {
         let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty());
         let suffixes = if self.language().is_some() { SOURCES } else { LIBRARIES };
-        Files { folder: folder.unwrap_or_else(|| Path::new(".")).to_owned(), suffixes }
+        Files::Below(folder.unwrap_or_else(|| Path::new(".")).to_owned(), suffixes)
     }
 }
 
@@ -74,8 +74,9 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_source_is_watched() {
-        let watched = |name: &str| HandlerFile(name.into()).watched().folder;
-        assert_eq!(watched("hello.c"), Path::new("."));
-        assert_eq!(watched("src/hello.c"), Path::new("src"));
+        let watched = |name: &str| HandlerFile(name.into()).watched();
+        assert_eq!(watched("hello.c"), Files::Below(".".into(), SOURCES));
+        assert_eq!(watched("src/hello.c"), Files::Below("src".into(), SOURCES));
+        assert_eq!(watched("a/hello.so"), Files::Below("a".into(), LIBRARIES));
     }
 }

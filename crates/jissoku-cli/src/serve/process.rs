@@ -35,22 +35,23 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
     }
     match load {
         Some(load) if serve.calls_app(systemd.worker)? => {
-            let rest = |load: &LoadApp| run_with(arguments, Some(load), &serve, systemd);
+            let rest = |load: &LoadApp| run_with(arguments, Some(load), serve, systemd);
             main_thread::serve_beside(load, rest)
         }
-        _ => run_with(arguments, load, &serve, systemd),
+        _ => run_with(arguments, load, serve, systemd),
     }
 }
 
 fn run_with(
     arguments: &[String],
     load: Option<&LoadApp>,
-    serve: &Serve,
+    mut serve: Serve,
     mut systemd: SystemdEnv,
 ) -> Result<(), Failure> {
     // Before the application is imported, so that a file written later counts as changed.
-    let mut watched = serve.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
-    let started = Started::begin_when_importable(serve, load, &mut systemd, watched.as_mut());
+    let mut watched = if systemd.worker.is_none() { serve.watched() } else { None };
+    let again = watched.as_mut().map(|watched| (arguments, watched));
+    let started = Started::begin_when_importable(&mut serve, load, &mut systemd, again);
     let Started { running, signals, given, pid_file, routes, stores, telemetry_state, secure } =
         started.map_err(|failure| {
             // Before a predecessor ends this process.
@@ -75,18 +76,17 @@ fn run_with(
         routes,
         stores,
         telemetry_state,
+        watcher: watch::Watcher::default(),
         end_watch: None,
     };
     server_process.telemetry_state.set_stores(&server_process.stores);
     server_process.telemetry_state.start()?;
-    server_process.begin(serve, &secure)?;
+    server_process.begin(&serve, &secure)?;
     let counters = server_process.systemd.parent_pipe();
     if let Some(parent) = &counters {
         server_process.telemetry_state.send_counters(parent)?;
     }
-    if let Some(watched) = watched {
-        watched.reload_on_change()?;
-    }
+    server_process.watcher.watch(watched)?;
     server_process.event_loop()?;
     let ended = server_process.running.join().map_err(|error| Failure::of_work(&error));
     if let Some(parent) = &counters {
@@ -110,16 +110,17 @@ struct Started {
 
 impl Started {
     /// Starts the server. If the application cannot be imported and its files are watched, it is
-    /// tried again after each change.
+    /// tried again after each change, with flags that are read again: `again` are the arguments and
+    /// these files.
     fn begin_when_importable(
-        serve: &Serve,
+        serve: &mut Serve,
         load: Option<&LoadApp>,
         systemd: &mut SystemdEnv,
-        watched: Option<&mut watch::Watched>,
+        again: Option<(&[String], &mut watch::Watched)>,
     ) -> Result<Self, Failure> {
         let mut signals = None;
         // A predecessor continues if this process fails.
-        let Some(watched) = watched.filter(|_| !systemd.has_predecessor()) else {
+        let Some((arguments, watched)) = again.filter(|_| !systemd.has_predecessor()) else {
             return Self::begin(serve, load, systemd, &mut signals);
         };
         let sockets = systemd.sockets.clone();
@@ -132,8 +133,17 @@ impl Started {
             // Only workers have failed if there are signals already.
             let Some(signals) = &mut signals else { return Err(failure) };
             failure.print();
-            if !watched.wait_for_change_or_signal(signals)? {
-                return Err(Failure::Stopped);
+            *serve = loop {
+                if !watched.wait_for_change_or_signal(signals)? {
+                    return Err(Failure::Stopped);
+                }
+                match Serve::read(arguments, load) {
+                    Ok(serve) => break serve,
+                    Err(failure) => failure.print(),
+                };
+            };
+            if let Some(now) = serve.watched() {
+                watched.replace(now);
             }
             systemd.sockets = sockets.clone();
         }
@@ -228,6 +238,7 @@ struct ServerProcess<'a> {
     /// synchronises and sweeps them.
     stores: Vec<Store>,
     telemetry_state: Telemetry,
+    watcher: watch::Watcher,
     /// Set once this process is to end, if it runs an application.
     end_watch: Option<EndWatch>,
 }
@@ -350,6 +361,8 @@ impl ServerProcess<'_> {
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments, self.load).and_then(|serve| {
+            // Before what they hold is read, and even if that is not served.
+            self.watcher.watch(serve.watched())?;
             let update = serve.telemetry.open_again(&self.telemetry_state, &serve.content.cause)?;
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
             let stores = serve.open_stores(None)?;
@@ -444,6 +457,8 @@ impl ServerProcess<'_> {
     }
 
     fn hand_over(&mut self, child: &ReexecChild) -> Result<(), Failure> {
+        // The new process watches its files.
+        self.watcher.watch(None)?;
         let pid = child.pid();
         self.systemd.notify_last(&format!("MAINPID={pid}\nREADY=1"));
         let handed = self.running.hand_over();
