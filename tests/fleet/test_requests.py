@@ -11,7 +11,7 @@ from jissoku.measure.selection import check_server_host, recorded
 from jissoku.model.run import LoadHost, NetworkPath
 from jissoku.model.updated import updated
 from jissoku.report import method
-from jissoku.request import ComparisonRequest, ExplanationRequest, ProfileRequest
+from jissoku.request import ComparisonRequest, ExplanationRequest, ProfileRequest, SweepRequest
 from jissoku.request.options import is_complete
 from jissoku.targets.process import _at_host
 from tests.inference import factories
@@ -45,6 +45,20 @@ def test_what_needs_this_machine_is_refused(asked: dict[str, Any], word: str) ->
 )
 def test_what_explain_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
     request = ExplanationRequest(server_host="srv:7470", **asked)
+    with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
+        check_server_host(request)
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"url": ("a=http://127.0.0.1:1/",)}, "--url"),
+        ({"recipes": ("folder",)}, "--recipes"),
+        ({"unix": True}, "--unix"),
+    ],
+)
+def test_what_a_sweep_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
+    request = SweepRequest(arms=("nginx",), server_host="srv:7470", **asked)
     with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
         check_server_host(request)
 

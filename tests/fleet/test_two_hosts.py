@@ -235,6 +235,26 @@ def test_two_targets_are_profiled_over_loopback(keys: Path, tmp_path: Path) -> N
         assert one.request.server_host == "HOST"
 
 
+def test_a_sweep_over_loopback_observes_its_targets(keys: Path, tmp_path: Path) -> None:
+    words = ("sweep", "jissoku", "--over", "workers", "--levels", "1-6", "--blocks", "3")
+    with agent_at("127.0.0.1", keys) as agent:
+        done = run_there("127.0.0.1", keys, *words, "--out", str(tmp_path / "swept"))
+        assert targets_of(agent) == set()
+    assert done.returncode in {0, 4}, done.stderr
+    run, trials = records.read(tmp_path / "swept")
+    assert run.load_host is not None
+    assert run.load_host.path == "loopback"
+    assert {trial.level for trial in trials} == set(range(1, 7))
+    measured = [trial for trial in trials if trial.failure is None]
+    assert measured
+    for trial in measured:
+        (one,) = trial.measurements
+        assert one.cpu_ns
+        assert trial.conditions is not None
+        assert trial.conditions.edge_error_ns
+    assert "Load from" in (tmp_path / "swept" / "report.html").read_text()
+
+
 @pytest.fixture
 def both(keys: Path, tmp_path: Path) -> Iterator[Both]:
     """An agent and its client, with targets running."""

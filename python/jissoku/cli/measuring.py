@@ -13,17 +13,25 @@ from jissoku.design import schedule as scale
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import Bisection, bisect as halve
 from jissoku.errors import InputError
+from jissoku.fleet.remote import host_of
 from jissoku.inference.bounds import check_arms
 from jissoku.measure import experiment as story, experiment_file
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch
 from jissoku.measure.comparison import noise_floors
 from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
-from jissoku.measure.host import build_paths
+from jissoku.measure.host import ServerHost, build_paths
 from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.reports import measured
-from jissoku.measure.selection import folder_for, prepare_targets, seed, workload
+from jissoku.measure.selection import (
+    PreparedSelection,
+    check_server_host,
+    folder_for,
+    prepare_targets,
+    seed,
+    workload,
+)
 from jissoku.measure.sweep import SweepConfig, run_sweep
-from jissoku.model import Axis, Mode, Recipe, Sweep, plural, time_text
+from jissoku.model import Axis, CoreAssignment, Mode, Recipe, Sweep, plural, time_text
 from jissoku.records.run_folder import check_new, holds_run
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
 from jissoku.request.options import verb
@@ -46,41 +54,56 @@ def sweep(request: SweepRequest, output: Output) -> int:
     """
     if not (request.arms or request.cmd or request.url):
         raise InputError("name a target to sweep, see `jissoku targets`")
+    check_server_host(request)
+    axis = Axis(request.over)
+    if request.at is not None and axis is Axis.RATE:
+        raise InputError(
+            "--at needs a fitted model, and none is fitted over rates: omit one of them"
+        )
+    levels = () if request.levels is None else scale.validated_levels(request.levels)
     lock_machine()
-    with ProgressDisplay(quiet=output.is_quiet) as show:
-        config = _sweep_config(request, output.out, show)
+    with (
+        ProgressDisplay(quiet=output.is_quiet) as show,
+        host_of(request, version_line()) as host,
+    ):
+        cores = host.assign_cores(request.server_cores, request.generator_cores)
+        swept = Sweep(
+            axis=axis,
+            levels=levels or scale.levels_of(axis, len(cores.server)),
+            blocks=request.blocks,
+            at=tuple(sorted(set(request.at or ()))),
+        )
+        field = prepare_targets(request, show, host=host)
+        config = _sweep_config(request, output.out, swept, field, cores, host)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         finished, lost = measured(lambda: run_sweep(config, show))
     return write_report(config.folder, as_json=output.as_json, is_finished=finished, lost=lost)
 
 
-def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay) -> SweepConfig:
-    cores = core_assignment(request.server_cores, request.generator_cores)
-    axis = Axis(request.over)
-    levels = scale.levels_of(axis, len(cores.server))
-    if request.levels is not None:
-        levels = scale.validated_levels(request.levels)
-    if request.at is not None and axis is Axis.RATE:
-        raise InputError(
-            "--at needs a fitted model, and none is fitted over rates: omit one of them"
-        )
-    at = tuple(sorted(set(request.at or ())))
-    field = prepare_targets(request, show)
+def _sweep_config(
+    request: SweepRequest,
+    out: Path | None,
+    swept: Sweep,
+    field: PreparedSelection,
+    cores: CoreAssignment,
+    host: ServerHost,
+) -> SweepConfig:
     mode = Mode.QUICK if request.quick else Mode.STANDARD
-    effort = SAMPLING_PLANS[mode]
+    plan = SAMPLING_PLANS[mode]
     names = [arm.arm.name for arm in field.arms]
     return SweepConfig(
         arms_prepared=field.arms,
         unavailable=field.unavailable,
-        sweep=Sweep(axis=axis, levels=levels, blocks=request.blocks, at=at),
+        sweep=swept,
         workload=workload(request),
         mode=mode,
-        window=TrialTiming(effort.warmup_ns, effort.window_ns),
+        window=TrialTiming(plan.warmup_ns, plan.window_ns),
         seed=seed(request.seed),
         cores=cores,
         folder=out or folder_for("sweep", *names),
         version=version_line(),
         request=request,
+        host=host,
     )
 
 

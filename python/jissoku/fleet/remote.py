@@ -319,13 +319,18 @@ class RemoteHost:
     def wait_for_idle_cores(
         self, cores: tuple[int, ...], give_up: Callable[[], bool]
     ) -> float | None:
-        """Waits there for at most about a second; the agent knows the cores."""
-        del cores, give_up
-        return self.ask(wire.AwaitIdleCores(), wire.IdleFraction).fraction
+        """Waits there for at most about a second."""
+        del give_up
+        asked = wire.AwaitIdleCores(cores=self._some(cores))
+        return self.ask(asked, wire.IdleFraction).fraction
+
+    def _some(self, cores: tuple[int, ...]) -> tuple[int, ...]:
+        """Cores of the targets as a message has them: none are all of them."""
+        return () if cores == self._server_cores else cores
 
     def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
         """Starts targets there, on the cores that were assigned or some of them."""
-        return _RemoteLauncher(self, seed, () if cores == self._server_cores else cores, workers)
+        return _RemoteLauncher(self, seed, self._some(cores), workers)
 
     def _number_of(self, prepared: PreparedTarget) -> int:
         """The agent's number of a target that it has prepared."""
@@ -382,12 +387,12 @@ class RemoteHost:
 
     def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
         """The load without the time for watching idle targets, which is before it."""
-        del cores
         ports = [urlsplit(url).port for url in spec.urls]
         handles = tuple(self._targets[port] for port in ports if port is not None)
+        observed = wire.Observe(targets=handles, cores=self._some(cores.server))
         idle_ns = spec.timing.idle_watch_ns
         plain = updated(spec, timing=updated(spec.timing, idle_watch_ns=0), own_processes=())
-        return plain, RemoteObserver(self, handles, idle_ns)
+        return plain, RemoteObserver(self, observed, idle_ns)
 
     def inspector(self, running: RunningTarget, cores: CoreAssignment) -> Inspector:
         """Reads there, on the agent's own cores."""
@@ -470,15 +475,15 @@ class RemoteTarget(RunningTarget):
 class RemoteObserver:
     """Observes targets on an agent's host; while load is measured, no message is sent."""
 
-    def __init__(self, host: RemoteHost, handles: tuple[int, ...], idle_ns: int) -> None:
+    def __init__(self, host: RemoteHost, observed: wire.Observe, idle_ns: int) -> None:
         """`idle_ns` is how long the targets are watched without load first."""
         self._host = host
-        self._handles = handles
+        self._observed = observed
         self._idle_ns = idle_ns
 
     def start(self) -> None:
         self._before = self._host.clock()
-        self._host.ask(wire.Observe(targets=self._handles), wire.Answer)
+        self._host.ask(self._observed, wire.Answer)
         began_ns = time.monotonic_ns()
         time.sleep(self._idle_ns / 1e9)
         # The agent has just read a lot: the first quarter is left out.

@@ -103,8 +103,8 @@ class Session:
         self._usable = available_cores()
         self._cores: tuple[int, ...] = ()
         self._agent_cores: tuple[int, ...] = ()
-        self._quiet: QuietCores | None = None
-        self._observing: tuple[LocalObserver, Meter] | None = None
+        self._quiet: dict[tuple[int, ...], QuietCores] = {}
+        self._observing: tuple[LocalObserver, Meter, tuple[int, ...]] | None = None
         self._held = ExitStack()
 
     def welcome(self) -> wire.Welcome:
@@ -218,29 +218,32 @@ class Session:
             self._cores = _all_but_one(self._usable)
         rest = tuple(core for core in self._usable if core not in self._cores)
         self._agent_cores = rest or self._cores
-        self._quiet = QuietCores(self._cores)
         self._held.enter_context(pin_process(self._agent_cores))
         return wire.ChosenCores(server=self._cores, agent=self._agent_cores)
 
     def _wait_for_idle_cores(self, asked: wire.AwaitIdleCores) -> wire.IdleFraction:
-        del asked
-        if self._quiet is None:
-            raise InputError("no cores are chosen")
-        return wire.IdleFraction(fraction=self._quiet.wait(give_up=self._give_up))
+        cores = self._cores_of_targets(asked.cores)
+        quiet = self._quiet.setdefault(cores, QuietCores(cores))
+        return wire.IdleFraction(fraction=quiet.wait(give_up=self._give_up))
 
-    def _start(self, asked: wire.Start) -> wire.Started:
+    def _cores_of_targets(self, asked: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of the targets that were asked for, or all."""
         if not self._cores:
             raise InputError("no cores are chosen")
+        if not set(asked) <= set(self._cores):
+            raise InputError(f"the cores of targets are {', '.join(map(str, self._cores))} here")
+        return asked or self._cores
+
+    def _start(self, asked: wire.Start) -> wire.Started:
+        cores = self._cores_of_targets(asked.cores)
         prepared = self._prepared_as(asked.prepared)
         if len(self._running) >= TARGETS_MAX:
             raise InputError(f"{TARGETS_MAX} targets run already")
         _require_tcp(asked.workload)
         if not prepared.listen.tcp:
             raise InputError(f"{prepared.name}: {NO_SOCKET}")
-        if not set(asked.cores) <= set(self._cores):
-            raise InputError(f"the cores of targets are {', '.join(map(str, self._cores))} here")
         launcher = Launcher(
-            cores=asked.cores or self._cores,
+            cores=cores,
             rng=random.Random(asked.seed),
             workers=asked.workers,
             host=self._host,
@@ -302,6 +305,7 @@ class Session:
         self._discard_observation()
         numbers = asked.targets
         targets = [self._target(number) for number in numbers]
+        cores = self._cores_of_targets(asked.cores)
         roots = [target.pid for target in targets]
         others = [one.target.pid for key, one in self._running.items() if key not in numbers]
         for one in self._running.values():
@@ -311,12 +315,12 @@ class Session:
                 roots=tuple(roots),
                 ports=tuple(target.address.port for target in targets),
                 bystanders=tuple(pid for pid in others if pid is not None),
-                cores=self._cores,
+                cores=cores,
             )
         )
         observer.start()
-        meter = Meter([pid for pid in roots if pid is not None], self._cores)
-        self._observing = observer, meter
+        meter = Meter([pid for pid in roots if pid is not None], cores)
+        self._observing = observer, meter, cores
         meter.start()
         return wire.Answer(is_true=True)
 
@@ -326,7 +330,7 @@ class Session:
             raise InputError("nothing is observed")
         if len(at_ns) > INSTANTS_MAX:
             raise InputError(f"at most {INSTANTS_MAX:,} instants can be asked for at once")
-        observer, meter = self._observing
+        observer, meter, cores = self._observing
         observer.read_memory()
         self._discard_observation()
         if not meter.cpu.covers(at_ns):
@@ -346,7 +350,7 @@ class Session:
             idle_ns=tuple(ticks[0]),
             kernel_ns=tuple(ticks[1]),
             gap_ns=meter.cpu.gap_ns(at_ns),
-            cores=len(self._cores) if is_apart else 0,
+            cores=len(cores) if is_apart else 0,
         )
 
     def _discard_observation(self) -> None:

@@ -31,7 +31,7 @@ from jissoku.system.strace import Call
 from jissoku.targets.launch import ListensElsewhere
 
 # Changes with every change of a message.
-PROTOCOL = 3
+PROTOCOL = 4
 
 HEAD = struct.Struct("!I")
 
@@ -127,8 +127,10 @@ class ChooseCores(msgspec.Struct, frozen=True, kw_only=True, tag="cores"):
     given: str | None = None
 
 
-class AwaitIdleCores(msgspec.Struct, frozen=True, tag="idle"):
-    """Waits until the cores of the targets are idle."""
+class AwaitIdleCores(msgspec.Struct, frozen=True, kw_only=True, tag="idle"):
+    """Waits until the cores of the targets, or `cores` of them, are idle."""
+
+    cores: tuple[int, ...] = ()
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
@@ -171,9 +173,10 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 
 class Observe(msgspec.Struct, frozen=True, kw_only=True, tag="observe"):
-    """Begins to observe these targets."""
+    """Begins to observe these targets, and the cores that they may use; empty: all of them."""
 
     targets: tuple[int, ...]
+    cores: tuple[int, ...] = ()
 
 
 class EndObservation(msgspec.Struct, frozen=True, kw_only=True, tag="observed"):

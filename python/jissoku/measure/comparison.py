@@ -38,7 +38,7 @@ class RunConfig:
     """What every run is configured by that is recorded: the baseline's arm first.
 
     `aa_control` is the name of a second copy of the baseline, `experiment` that whose workload
-    the run is; `bounds` are those that it has to decide.
+    the run is; `bounds` are those that it has to decide. `host` is where the targets run.
     """
 
     arms_prepared: tuple[PreparedArm, ...]
@@ -55,6 +55,7 @@ class RunConfig:
     experiment: str = ""
     bounds: tuple[str, ...] = ()
     request: AnyRequest | None = None
+    host: ServerHost = field(default_factory=LocalHost)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class RunConfig:
         return tuple(arm.arm for arm in self.arms_prepared)
 
     def header(self, blocks: int, floor: str = "") -> model.Run:
-        return model.Run(
+        run = model.Run(
             jissoku=self.version,
             started_utc=now_utc(),
             seed=self.seed,
@@ -88,6 +89,7 @@ class RunConfig:
             experiment=self.experiment,
             request=self.request and recorded(self.request),
         )
+        return self.host.describe(run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,6 @@ class CompareConfig(RunConfig):
         noise_floors: Noise floors of this machine by method, from `jissoku self-test`.
         aim: The direction of the effects that a tuning looks for. A pair is measured until
             it is decided, or until an effect that matters in this direction is excluded.
-        host: Where the targets run.
         metric: What decides when a pair is measured enough: CPU time per request, or of a closed
             loop the time per answer.
     """
@@ -123,7 +124,6 @@ class CompareConfig(RunConfig):
     noise_floors: Mapping[model.Method, float] = field(default_factory=dict)
     aim: model.Verdict | None = None
     metric: model.Metric = model.Metric.COST
-    host: ServerHost = field(default_factory=LocalHost)
 
     @property
     def is_closed(self) -> bool:
@@ -158,7 +158,7 @@ def run_header(config: CompareConfig) -> model.Run:
     if not config.joint_trials:
         method, reason = model.Method.SINGLE, "the question is not about the cost of a request"
     return updated(
-        config.host.describe(config.header(config.plan.blocks_max, config.floor)),
+        config.header(config.plan.blocks_max, config.floor),
         method=method,
         method_reason=reason,
         loads=config.given_loads or (),

@@ -52,7 +52,7 @@ SAME = ("path", "method", "websocket", "connections", "pipeline")
 Request = ComparisonRequest | SweepRequest | ProfileRequest
 
 # Requests whose targets may be on another host.
-RequestOfHost = ComparisonRequest | ProfileRequest | ExplanationRequest
+RequestOfHost = ComparisonRequest | ProfileRequest | ExplanationRequest | SweepRequest
 
 # What to do instead of an option that needs the targets on this machine.
 INSTEAD_ON_ANOTHER_HOST = {

@@ -36,7 +36,10 @@ class SweepConfig(RunConfig):
 
 
 def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
-    """Runs a sweep, with its records in the configured folder; False if it was interrupted."""
+    """Runs a sweep, with its records in the configured folder; False if it was interrupted.
+
+    HostLost: the host of the targets is gone; the trials until then are recorded.
+    """
     if config.sweep.axis is Axis.WORKERS:
         _must_take_workers(config)
     run = config.header(config.sweep.blocks)
@@ -137,7 +140,11 @@ class _SweepRun:
             cores = updated(cores, server=cores.server[:workers])
         if workers not in self.benches:
             self.benches[workers] = TrialRunner(
-                self.config.arms_prepared, cores, self.interruption, workers=workers
+                self.config.arms_prepared,
+                cores,
+                self.interruption,
+                workers=workers,
+                host=self.config.host,
             )
         return self.benches[workers]
 

@@ -144,6 +144,8 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", 
     seed: shared.Seed = None
     server_cores: shared.ServerCores = None
     generator_cores: shared.GeneratorCores = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
 
 
 class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="profile"):
