@@ -5,6 +5,8 @@ import pytest
 
 from jissoku.errors import InputError, TargetError
 from jissoku.measure import counting
+from jissoku.measure.host import LocalHost
+from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, parse_output, run_round
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import CoreAssignment, CounterReadings
 from jissoku.model.experiment import (
@@ -17,7 +19,6 @@ from jissoku.model.experiment import (
 )
 from jissoku.records import run_folder as folders
 from jissoku.system.cores import available_cores
-from jissoku.targets.placeholders import BuildPaths
 
 PRINTS = "print('one_ns 12.5\\n\\ntwo_ns: 3e2')"
 CORES = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
@@ -38,9 +39,9 @@ def experiment(*tests: str, command: tuple[str, ...] = ("{python}", "-c", PRINTS
     )
 
 
-def run(asked: Experiment, folder: Path) -> dict[str, BenchmarkOutput]:
-    place = BuildPaths(cache=folder, files=folder)
-    return counting.run_benchmarks(asked, {}, place, CORES, ProgressListener())
+def run(asked: Experiment) -> dict[str, BenchmarkOutput]:
+    rounds = counting.prepare_benchmarks(asked, {}, LocalHost())
+    return counting.run_benchmarks(asked, rounds, CORES, ProgressListener())
 
 
 def test_only_what_claims_speak_of_is_counted_and_run() -> None:
@@ -54,29 +55,29 @@ def test_only_what_claims_speak_of_is_counted_and_run() -> None:
 
 
 @pytest.mark.slow
-def test_a_bench_is_run_round_by_round(tmp_path: Path) -> None:
-    found = run(experiment("benchmark.one_ns(micro) < 9 * benchmark.syscall_ns(here)"), tmp_path)
+def test_a_bench_is_run_round_by_round() -> None:
+    found = run(experiment("benchmark.one_ns(micro) < 9 * benchmark.syscall_ns(here)"))
     assert found["micro"].rounds == 6 * ({"one_ns": 12.5, "two_ns": 300.0},)
-    assert len(found["here"].rounds) == counting.SYSCALL_BENCHMARK.rounds
+    assert len(found["here"].rounds) == SYSCALL_BENCHMARK.rounds
     assert all(one["syscall_ns"] >= 1 for one in found["here"].rounds)
 
 
-def test_a_bench_that_fails_leaves_its_reason(tmp_path: Path) -> None:
+def test_a_bench_that_fails_leaves_its_reason() -> None:
     asked = experiment(
         "benchmark.one_ns(micro) < 9", command=("{python}", "-c", "raise SystemExit(3)")
     )
-    assert run(asked, tmp_path) == {"micro": BenchmarkOutput(reason="micro: exited with code 3")}
+    assert run(asked) == {"micro": BenchmarkOutput(reason="micro: exited with code 3")}
 
 
 @pytest.mark.parametrize("text", ["", "one", "one -3", "One 3", "one 0", "one 1.2.3"])
 def test_what_is_no_figure_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="a name and a number above 0"):
-        counting.parse_output("micro", text)
+        parse_output("micro", text)
 
 
 def test_a_missing_program_is_an_error() -> None:
     with pytest.raises(TargetError, match="cannot be run"):
-        counting.run_round("micro", [f"{sys.executable}-is-not-there"])
+        run_round("micro", [f"{sys.executable}-is-not-there"])
 
 
 def test_what_was_counted_and_printed_comes_back_from_disk(tmp_path: Path) -> None:

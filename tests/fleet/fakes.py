@@ -3,12 +3,16 @@
 Its targets respond at once. `LocalHost` does what a test does not replace.
 """
 
-from collections.abc import Callable, Container
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from jissoku.errors import HostLost
+from jissoku.measure.client import RequestTarget
 from jissoku.measure.host import LocalHost
+from jissoku.measure.inspection import Counts, LocalInspector
 from jissoku.measure.loadgen import LoadSpec
 from jissoku.measure.observation import HostObservation, Observation, Report, WindowTimes
 from jissoku.model import (
@@ -76,6 +80,16 @@ class FakeObserver:
         del report, times
         host = HostObservation(arms=(), steal_fraction=0.0, foreign_fraction=0.0, major_faults=0)
         return Observation(host=host)
+
+
+class FakeInspector(LocalInspector):
+    """Counts 400 calls of one kind."""
+
+    @contextmanager
+    def counted(self) -> Iterator[Counts]:
+        counts = Counts()
+        yield counts
+        counts.calls = {"read": 400}
 
 
 class FakeHost(LocalHost):
@@ -156,6 +170,10 @@ class FakeHost(LocalHost):
         del running
         return False
 
+    def inspector(self, running: RunningTarget, cores: CoreAssignment) -> FakeInspector:
+        self.require()
+        return FakeInspector(running.root, cores)
+
     def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, FakeObserver]:
         self.observed_cores.append(cores.server)
         self.require()
@@ -182,22 +200,29 @@ def fake_load(
 ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
     """In place of `run_load`: what a load generator reports of a server that is alike at any load.
 
-    A rate that was asked for is answered.
+    A rate that was asked for is answered, and the highest one differs a little from load to load.
     """
     del cores
     rate = spec.workload.rate_rps
     found = [
         factories.arm_measurement(
             name,
-            requests=rate or 20_000,
+            requests=rate or 20_000 + (spec.seed + 7 * number) % 97,
             rate_rps_offered=None if rate is None else float(rate),
         )
-        for name in spec.arms
+        for number, name in enumerate(spec.arms)
     ]
     return tuple(found), factories.QUIET
+
+
+def fake_requests(_: RequestTarget, requests: int) -> Counter[str]:
+    """In place of requests that are sent one by one."""
+    return Counter(requests=requests, connections=4, segments=requests, bytes=200 * requests)
 
 
 def without_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets trials use `fake_load`, and take the first answer for granted."""
     monkeypatch.setattr("jissoku.measure.trial.run_load", fake_load)
     monkeypatch.setattr("jissoku.measure.trial.verify", lambda *_: None)
+    monkeypatch.setattr("jissoku.targets.launch.verify", lambda *_: None)
+    monkeypatch.setattr("jissoku.measure.counting._send_requests", fake_requests)

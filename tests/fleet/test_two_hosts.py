@@ -22,6 +22,7 @@ from jissoku.fleet.keys import make_keys
 from jissoku.inference.blocks import calm_rotations, has_waits
 from jissoku.model import Run, Trial, TrialKind
 from tests.conftest import JISSOKU, LIMIT_S, Done
+from tests.experiments.test_race import FILE as TINY
 
 pytestmark = pytest.mark.race
 
@@ -253,6 +254,26 @@ def test_a_sweep_over_loopback_observes_its_targets(keys: Path, tmp_path: Path) 
         assert trial.conditions is not None
         assert trial.conditions.edge_error_ns
     assert "Load from" in (tmp_path / "swept" / "report.html").read_text()
+
+
+def test_an_experiment_over_loopback_counts_calls_there(keys: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY)
+    with agent_at("127.0.0.1", keys) as agent:
+        done = run_there("127.0.0.1", keys, "run", str(file), "--out", str(tmp_path / "out"))
+        assert targets_of(agent) == set()
+    assert done.returncode in {0, 4}, done.stderr
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "calls", "c"]
+    assert found["is_finished"]
+    counted = json.loads((tmp_path / "out" / "hello" / "counters.json").read_text())["ours"]
+    if shutil.which("strace"):
+        assert not counted["syscalls_reason"]
+    figures = json.loads((tmp_path / "out" / "benchmarks.json").read_text())
+    assert len(figures["here"]["rounds"]) == 9
+    run, trials = records.read(tmp_path / "out" / "hello")
+    assert run.load_host is not None
+    assert any(one.cpu_ns for trial in trials for one in trial.measurements)
 
 
 @pytest.fixture

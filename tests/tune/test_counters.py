@@ -6,8 +6,12 @@ import pytest
 
 from jissoku.measure import counting
 from jissoku.measure.client import ProbeError, RequestTarget
+from jissoku.measure.inspection import LocalInspector
+from jissoku.model import CoreAssignment
 from jissoku.system.address import Address
 from jissoku.system.strace import counts_by_name
+
+INSPECTOR = LocalInspector(1, CoreAssignment(server=(0,), generator=(0,), shared=True))
 
 # As strace 6.1 writes it.
 TABLE = """% time     seconds  usecs/call     calls    errors syscall
@@ -65,7 +69,7 @@ def test_connections_and_segments_are_counted_by_the_client(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counting.count_requests(1, target)
+    found = counting.count_requests(INSPECTOR, target)
     assert found.per_request["connections"] == 0.25
     # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).
     assert found.per_request["segments"] == pytest.approx(2.0, abs=0.1)
@@ -79,14 +83,14 @@ def test_a_server_may_close_without_a_word(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counting.count_requests(1, target)
+    found = counting.count_requests(INSPECTOR, target)
     assert found.requests == counting.REQUESTS
     assert found.per_request["connections"] == 1.0
 
 
 def test_a_server_that_is_not_there_has_no_counters() -> None:
     with pytest.raises(ProbeError, match="was not answered"):
-        counting.count_requests(1, asking(Address(socket="/nowhere/to/be/found.sock")))
+        counting.count_requests(INSPECTOR, asking(Address(socket="/nowhere/to/be/found.sock")))
 
 
 def asking(address: Address) -> RequestTarget:

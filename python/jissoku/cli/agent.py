@@ -20,7 +20,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         listen: Address of this host that the load's host can reach, or 127.0.0.1, and a port.
         keys: Folder of the keys. Default: jissoku/fleet in the user's folder of configurations.
         make_keys: Make the keys for this address, valid for seven days, and exit.
-        allow_commands: Let clients run any command as this user (--cmd), and not only recipes.
+        allow_commands: Let clients run any command as this user (--cmd, experiments of their own),
+            and not only recipes.
     """
 
     listen: Annotated[str, option("--listen", metavar="HOST:PORT")]

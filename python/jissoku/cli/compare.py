@@ -94,8 +94,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         measured_comparison(request, ref, output.out, version_line(), show, host) as done,
     ):
         config, finished, bounds, lost = done.config, done.is_finished, done.bounds, done.lost
-        # Causes are looked for on this machine.
-        wants_causes = host.is_local and finished and (output.comment or output.step_summary)
+        wants_causes = finished and (output.comment or output.step_summary)
         known = ci.find_causes(bounds, config, show) if wants_causes else None
     if host.is_local and not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)

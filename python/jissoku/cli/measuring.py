@@ -202,29 +202,40 @@ def run(request: ExperimentRequest, output: Output) -> int:
     Exit codes: 0 every claim is decided, 1 a target failed, 2 bad input, 4 a claim is undecided,
     130 interrupted (finished trials are kept and evaluated).
     """
+    check_server_host(request)
     known = catalogue.recipes(request.recipes)
+    if request.name is None and request.server_host:
+        raise InputError(
+            "--server-host needs an EXPERIMENT: without one, those of this host are listed; run"
+            " `jissoku run` there"
+        )
     if request.name is None:
         return _list(known)
     file = experiment_file.find_experiment(request.name)
     experiment = experiment_file.read(file, known)
     lock_machine()
-    with ProgressDisplay(quiet=output.is_quiet) as show:
+    with (
+        ProgressDisplay(quiet=output.is_quiet) as show,
+        host_of(request, version_line()) as host,
+    ):
         config = ExperimentConfig(
             experiment=experiment,
             recipes=known,
-            place=build_paths(),
             mode=Mode.QUICK if request.quick else Mode.STANDARD,
             seed=seed(request.seed),
-            cores=core_assignment(None, None),
+            cores=host.assign_cores(None, None),
             folder=output.out or folder_for(experiment.name),
             version=version_line(),
-            noise_floors=noise_floors(),
+            noise_floors=noise_floors() if host.is_local else {},
             request=request,
+            host=host,
         )
         plan = story.plan(config, show)
         _print_plan(plan, show)
-        finished = story.run(plan, show)
-    return publish_experiment(config.folder, as_json=output.as_json, is_finished=finished)
+        finished, lost = measured(lambda: story.run(plan, show))
+    return publish_experiment(
+        config.folder, as_json=output.as_json, is_finished=finished, lost=lost
+    )
 
 
 def _list(recipes: Mapping[str, Recipe]) -> int:

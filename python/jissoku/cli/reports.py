@@ -100,10 +100,13 @@ def write_profile_report(
     return ExitCode.OK
 
 
-def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True) -> int:
+def publish_experiment(
+    folder: Path, *, as_json: bool, is_finished: bool = True, lost: str = ""
+) -> int:
     """Writes the four reports into the experiment's folder, prints one; returns the exit code.
 
-    Of an experiment that was interrupted one screen is printed.
+    Of an experiment that was interrupted one screen is printed. The code is 1 if it could not be
+    measured to its end, as `lost` says.
     """
     warn_unfinished(folder)
     outcome = reports.write_experiment_reports(folder)
@@ -116,6 +119,9 @@ def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True)
         click.echo(f"Report: {folder / 'report.html'}")
         if not is_finished:
             click.echo(f"All that was measured: jissoku report {folder}")
+    if lost:
+        print_message(f"{lost}.")
+        return ExitCode.FAILED
     arms = [one for summary in outcome.summaries.values() for one in summary.arm_summaries]
     return exit_code(
         is_finished=is_finished,

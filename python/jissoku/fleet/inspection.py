@@ -14,7 +14,7 @@ import msgspec
 from jissoku.errors import HostLost, InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.measure.client import ProbeError
-from jissoku.measure.inspection import Inspector, LocalWaits, Trace
+from jissoku.measure.inspection import Counts, Inspector, LocalWaits, Trace
 from jissoku.measure.sampler import FREQUENCY_HZ, NAMES_LIMIT_S, Profiler, ProfilerError
 from jissoku.measure.syscall_costs import syscall_costs
 from jissoku.model.explanation import ProcessInfo, ThreadUsage, WaitObservation
@@ -35,7 +35,7 @@ Watch = TypeVar("Watch")
 @dataclass(frozen=True, slots=True)
 class _Begun:
     target: int
-    watch: Trace | LocalWaits | Profiler
+    watch: Trace | Counts | LocalWaits | Profiler
     held: ExitStack
 
 
@@ -55,10 +55,12 @@ class Inspections:
             wire.AskProcesses: self._processes,
             wire.AskCosts: self._costs,
             wire.BeginTrace: self._begin_trace,
+            wire.BeginCounts: self._begin_counts,
             wire.BeginWaits: self._begin_waits,
             wire.BeginSampling: self._begin_sampling,
             wire.AtWindow: self._at_window,
             wire.EndTrace: self._end_trace,
+            wire.EndCounts: self._end_counts,
             wire.EndWaits: self._end_waits,
             wire.EndSampling: self._end_sampling,
         }
@@ -85,6 +87,9 @@ class Inspections:
 
     def _begin_trace(self, asked: wire.BeginTrace) -> wire.Answer:
         return self._begin(asked.target, self._inspector(asked.target).traced())
+
+    def _begin_counts(self, asked: wire.BeginCounts) -> wire.Answer:
+        return self._begin(asked.target, self._inspector(asked.target).counted())
 
     def _begin_waits(self, asked: wire.BeginWaits) -> wire.Answer:
         return self._begin(asked.target, self._inspector(asked.target).waits())
@@ -123,6 +128,12 @@ class Inspections:
         trace = self._watch(Trace)
         self.discard()
         return wire.Traced(calls=tuple(trace.calls), peers=trace.peers)
+
+    def _end_counts(self, asked: wire.EndCounts) -> wire.Counted:
+        del asked
+        counts = self._watch(Counts)
+        self.discard()
+        return wire.Counted(calls=counts.calls)
 
     def _end_waits(self, asked: wire.EndWaits) -> WaitObservation:
         del asked
@@ -182,6 +193,13 @@ class RemoteInspector:
         found = self._ask(wire.EndTrace(), wire.Traced)
         trace.calls += found.calls
         trace.peers = found.peers
+
+    @contextmanager
+    def counted(self) -> Iterator[Counts]:
+        counts = Counts()
+        self._ask(wire.BeginCounts(target=self._handle), wire.Answer)
+        yield counts
+        counts.calls |= self._ask(wire.EndCounts(), wire.Counted).calls
 
     def waits(self) -> "_RemoteWaits":
         return _RemoteWaits(self._ask, wire.BeginWaits(target=self._handle))

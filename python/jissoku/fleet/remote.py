@@ -24,6 +24,7 @@ from jissoku.measure.host import LocalHost, ServerHost, TargetLauncher
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.machine import boot, machine
+from jissoku.measure.microbenchmark import ROUND_LIMIT_S, BenchmarkRound
 from jissoku.measure.observation import Observation, Observer, Report, WindowTimes
 from jissoku.measure.selection import RequestOfHost
 from jissoku.model import (
@@ -31,10 +32,12 @@ from jissoku.model import (
     Machine,
     Recipe,
     Run,
+    Transport,
     UnavailableTarget,
     Workload,
     updated,
 )
+from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.model.run import LoadHost, NetworkPath
 from jissoku.system import cores as core_lists
 from jissoku.system.address import Address
@@ -275,6 +278,31 @@ class RemoteHost:
         self._prepared.append((target, offered.handle))
         return target
 
+    def with_changes(
+        self, prepared: PreparedTarget, changes: tuple[ConfigChange, ...], upstream: Transport
+    ) -> PreparedTarget:
+        """Changed by the agent, which makes those of its own experiments, or any it allows."""
+        if not changes and upstream is Transport.TCP:
+            return prepared
+        number = self._number_of(prepared)
+        asked = wire.PrepareChanged(prepared=number, changes=changes, upstream=upstream)
+        return self._known(self.ask(asked, wire.PrepareResult))
+
+    def prepare_benchmark(
+        self, benchmark: Microbenchmark, prepared: PreparedTarget | None
+    ) -> BenchmarkRound:
+        """Run by the agent, which runs those of its own experiments, or any it allows."""
+        number = None if prepared is None else self._number_of(prepared)
+        asked = wire.PrepareBenchmark(benchmark=benchmark, prepared=number)
+        found = self.ask(asked, wire.BenchmarkNumber)
+
+        def run(cores: tuple[int, ...]) -> dict[str, float]:
+            del cores  # It knows them.
+            limit_s = ROUND_LIMIT_S + ANSWER_S
+            return self.ask(wire.RunBenchmark(number=found.number), wire.Figures, limit_s).values
+
+        return run
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         chosen = self.ask(wire.ChooseCores(given=server), wire.ChosenCores)
         self._server_cores = chosen.server
@@ -328,7 +356,9 @@ class RemoteHost:
         """Cores of the targets as a message has them: none are all of them."""
         return () if cores == self._server_cores else cores
 
-    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+    def launcher(
+        self, seed: int | str, cores: tuple[int, ...], workers: int | None
+    ) -> TargetLauncher:
         """Starts targets there, on the cores that were assigned or some of them."""
         return _RemoteLauncher(self, seed, self._some(cores), workers)
 
@@ -406,7 +436,7 @@ class RemoteHost:
 
 class _RemoteLauncher:
     def __init__(
-        self, host: RemoteHost, seed: int, cores: tuple[int, ...], workers: int | None
+        self, host: RemoteHost, seed: int | str, cores: tuple[int, ...], workers: int | None
     ) -> None:
         self._host = host
         self._rng = random.Random(seed)

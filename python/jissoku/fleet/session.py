@@ -19,6 +19,7 @@ import msgspec
 from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.inspection import Inspections
+from jissoku.fleet.installed import Installed
 from jissoku.fleet.meter import Meter
 from jissoku.measure.host import build_paths
 from jissoku.measure.inspection import LocalInspector
@@ -98,6 +99,12 @@ class Session:
         # Numbers of those whose runtime has names for a sampler.
         self._named: set[int] = set()
         self._inspections = Inspections(self._inspector)
+        self._installed = Installed(
+            self._prepared_as,
+            self._offered,
+            lambda: self._cores_of_targets(()),
+            allows_commands=allows_commands,
+        )
         self._running: dict[int, _Running] = {}
         self._started = 0
         self._usable = available_cores()
@@ -127,6 +134,7 @@ class Session:
             wire.Observe: self._observe,
             wire.EndObservation: self._end_observation,
             **self._inspections.answers(),
+            **self._installed.answers(),
         }
         return answers[type(request)](request)
 

@@ -23,9 +23,11 @@ from jissoku.model import (
     Machine,
     Origin,
     StartCommand,
+    Transport,
     UnavailableTarget,
     Workload,
 )
+from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.model.explanation import ProcessInfo, ThreadUsage
 from jissoku.system.strace import Call
 from jissoku.targets.launch import ListensElsewhere
@@ -121,6 +123,27 @@ class PrepareNamed(msgspec.Struct, frozen=True, kw_only=True, tag="named"):
     prepared: int
 
 
+class PrepareChanged(msgspec.Struct, frozen=True, kw_only=True, tag="changed"):
+    """A target that was prepared, as an experiment changes it; see `ServerHost.with_changes`."""
+
+    prepared: int
+    changes: tuple[ConfigChange, ...] = ()
+    upstream: Transport = Transport.TCP
+
+
+class PrepareBenchmark(msgspec.Struct, frozen=True, kw_only=True, tag="benchmark"):
+    """A benchmark of an experiment; `prepared` is its recipe's target, if it has one."""
+
+    benchmark: Microbenchmark
+    prepared: int | None = None
+
+
+class RunBenchmark(msgspec.Struct, frozen=True, kw_only=True, tag="round"):
+    """One round of a benchmark that was prepared, on the cores of the targets."""
+
+    number: int
+
+
 class ChooseCores(msgspec.Struct, frozen=True, kw_only=True, tag="cores"):
     """The cores of targets as a list such as `0,2-3`; None: the agent chooses."""
 
@@ -208,7 +231,13 @@ class AskCosts(msgspec.Struct, frozen=True, tag="costs"):
 
 
 class BeginTrace(msgspec.Struct, frozen=True, kw_only=True, tag="trace"):
-    """Begins to trace a target's system calls; this and the next two end what was begun before."""
+    """Begins to trace a target's system calls; this and the next ones end what was begun before."""
+
+    target: int
+
+
+class BeginCounts(msgspec.Struct, frozen=True, kw_only=True, tag="count"):
+    """Begins to count a target's system calls."""
 
     target: int
 
@@ -237,6 +266,10 @@ class EndTrace(msgspec.Struct, frozen=True, tag="traced"):
     """Ends it, and asks for the calls."""
 
 
+class EndCounts(msgspec.Struct, frozen=True, tag="counted"):
+    """Ends it, and asks for the numbers of calls."""
+
+
 class EndWaits(msgspec.Struct, frozen=True, tag="waited"):
     """Ends it, and asks where the threads were met."""
 
@@ -250,6 +283,9 @@ Request = (
     | Prepare
     | PrepareCommand
     | PrepareNamed
+    | PrepareChanged
+    | PrepareBenchmark
+    | RunBenchmark
     | ChooseCores
     | AwaitIdleCores
     | Start
@@ -264,10 +300,12 @@ Request = (
     | AskProcesses
     | AskCosts
     | BeginTrace
+    | BeginCounts
     | BeginWaits
     | BeginSampling
     | AtWindow
     | EndTrace
+    | EndCounts
     | EndWaits
     | EndSampling
 )
@@ -329,6 +367,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class PrepareResult(msgspec.Struct, frozen=True, kw_only=True):
     prepared: Prepared | None = None
     unavailable: UnavailableTarget | None = None
+
+
+class BenchmarkNumber(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round of a benchmark has printed: its values by their names."""
+
+    values: dict[str, float]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -393,6 +441,12 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
 
     calls: tuple[Call, ...]
     peers: dict[str, str]
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of calls by their names."""
+
+    calls: dict[str, int]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
-from jissoku.errors import InputError
+from jissoku.errors import HostLost, InputError
 from jissoku.inference.bounds import bound_results, needs_closed_loop, read_bound
 from jissoku.inference.latency import block_costs
 from jissoku.inference.profile import difference, summarise
@@ -105,14 +105,20 @@ def find_causes(
     """Counts the system calls of the two arms of the first bound on cost that is exceeded.
 
     Each is started once more, for some seconds. With profiles of both in the run, functions are
-    compared too. None without such a bound, or if an arm is an external server.
+    compared too. None without such a bound, if an arm is an external server, or if the host of the
+    targets is lost.
     """
     pair = next(filter(None, (_pair(one, config) for one in found)), None)
     if pair is None:
         return None
     arm, against = (one.arm.name for one in pair)
     listener.note(f"Counting system calls of {arm} and {against}.")
-    readings = count_arms(pair, config.workload, config.cores, f"{config.seed}/causes")
+    seed = f"{config.seed}/causes"
+    try:
+        readings = count_arms(pair, config.workload, config.cores, seed, config.host)
+    except HostLost as error:
+        listener.note(f"{error}.")
+        return None
     known = {profile.target: profile for profile in records.read_profiles(config.folder)}
     functions = None
     if arm in known and against in known:

@@ -5,67 +5,59 @@ counted.
 """
 
 import http.client
-import random
-import re
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 
 from jissoku.errors import TargetError
 from jissoku.inference.expression import BENCHMARK, Quantity, parse
 from jissoku.measure.client import Client, ProbeError, RequestTarget
+from jissoku.measure.host import LocalHost, ServerHost, verified
+from jissoku.measure.inspection import Counts, Inspector
+from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, BenchmarkRound
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.syscall_costs import empty_syscall_ns
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, CounterReadings, Recipe, UnavailableTarget, Workload
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
-from jissoku.system import strace
-from jissoku.system.cores import pin_process
-from jissoku.system.processes import process_tree
 from jissoku.system.redaction import redact
-from jissoku.system.strace import StraceError, counts_by_name
-from jissoku.targets.launch import Launcher
-from jissoku.targets.placeholders import BuildPaths, fill
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 REQUESTS = 400
 CONNECTIONS = 4
-
-# Limit of one round: an experiment should end within minutes.
-ROUND_LIMIT_S = 120.0
-
-LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)$")
-
-# The benchmark without a program: the cost of a system call on this machine.
-SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
 
 # Approximate seconds to start a target, to count and to stop it.
 COUNT_S = 3.0
 
 
-def count_requests(root: int, target: RequestTarget, requests: int = REQUESTS) -> CounterReadings:
-    """Sends requests to a server with this first process, and counts its system calls meanwhile."""
+def count_requests(
+    inspector: Inspector, target: RequestTarget, requests: int = REQUESTS
+) -> CounterReadings:
+    """Sends requests to a server, and counts its system calls meanwhile, on its own host."""
     # Work that is done once, such as opening a file for a cache, is not counted.
     _send_requests(target, CONNECTIONS)
-    syscalls: dict[str, int] = {}
-    reason = strace.missing_reason()
-    pids = process_tree(root)
-    if not reason and not pids:
-        raise ProbeError("it ended before it was traced")
-    try:
-        with nullcontext() if reason else strace.traced(pids, strace.COUNTS) as found:
-            received = _send_requests(target, requests)
-        if found is not None:
-            syscalls = counts_by_name(found.text)
-            reason = "" if syscalls else "strace counted no call: it was not permitted to trace"
-    except StraceError as error:
-        received, reason = _send_requests(target, requests), str(error)
+    counts, reason = Counts(), ""
+    with ExitStack() as counting:
+        try:
+            counts = counting.enter_context(inspector.counted())
+        except ProbeError as error:
+            reason = _uncounted(error)
+        received = _send_requests(target, requests)
+        try:
+            counting.close()
+        except ProbeError as error:
+            reason = _uncounted(error)
+    if not reason and not counts.calls:
+        reason = "strace counted no call: it was not permitted to trace"
     # No answer has zero segments: this is a Unix socket, or the kernel provides no counters.
     names = ("connections", "segments", "bytes") if received["segments"] else ("connections",)
-    per_request = {name: number / requests for name, number in sorted(syscalls.items())}
+    per_request = {name: number / requests for name, number in sorted(counts.calls.items())}
     per_request |= {name: received[name] / requests for name in names}
     return CounterReadings(requests=requests, per_request=per_request, syscalls_reason=reason)
+
+
+def _uncounted(error: ProbeError) -> str:
+    remedy = f": {error.remedy}" if error.remedy else ""
+    return f"{error}, so no system call was counted{remedy}"
 
 
 def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
@@ -81,43 +73,6 @@ def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
             seen.update(segments=segments, bytes=size)
         seen["connections"] = sum(client.opened for client in clients)
     return seen
-
-
-def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=ROUND_LIMIT_S,
-            check=False,
-        )
-    except OSError as error:
-        raise TargetError(f"{name}: {command[0]} cannot be run: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise TargetError(f"{name}: a round took longer than {ROUND_LIMIT_S:g} s") from error
-    if done.returncode:
-        raise TargetError(f"{name}: exited with code {done.returncode}", stderr=done.stderr)
-    return parse_output(name, done.stdout)
-
-
-def parse_output(name: str, text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        read = LINE.match(line.strip())
-        value = float(read[2]) if read else 0.0
-        if read is None or value <= 0:
-            raise TargetError(
-                f"{name}: {line.strip()[:60]!r} is not a result: print a name and a number above 0"
-            )
-        found[read[1]] = value
-    if not found:
-        raise TargetError(f"{name}: printed nothing; a line is a name and a number above 0")
-    return found
 
 
 def quantities(experiment: Experiment) -> list[Quantity]:
@@ -156,72 +111,85 @@ def count_arm(
     seed: str,
     requests: int = REQUESTS,
     give_up: Callable[[], bool] = lambda: False,
+    host: ServerHost | None = None,
 ) -> CounterReadings:
     """Counts a target's system calls, connections and segments per request, on a separate start.
 
     Requests are sent one at a time, so that a wait which returns many events under load returns one
-    here: the counts are upper bounds.
+    here: the counts are upper bounds. `host` None: it runs on this machine.
     """
     reason = "requests in a pipeline cannot be counted one by one" if workload.pipeline > 1 else ""
     if workload.websocket:
         reason = "messages of a WebSocket are not counted one by one"
     if reason:
         return CounterReadings(requests=0, syscalls_reason=reason)
-    launcher = Launcher(cores=cores.server, rng=random.Random(seed), give_up=give_up)
+    host = host or LocalHost()
+    launcher = host.launcher(seed, cores.server, None)
     try:
-        with launcher.verified(prepared, workload) as running:
-            assert running.pid is not None, "what is counted is started by us"
+        with verified(host, launcher, prepared, workload, give_up) as running:
             target = RequestTarget.of(running.address, workload)
-            return count_requests(running.pid, target, requests)
+            return count_requests(host.inspector(running, cores), target, requests)
     except ProbeError as error:
         raise TargetError(str(error)) from error
 
 
 def count_arms(
-    arms: Iterable[PreparedArm], workload: Workload, cores: CoreAssignment, seed: str
+    arms: Iterable[PreparedArm],
+    workload: Workload,
+    cores: CoreAssignment,
+    seed: str,
+    host: ServerHost,
 ) -> dict[str, CounterReadings]:
     """Counts for several arms; one that does not answer has the reason instead of counts."""
     found = {}
     for arm in arms:
         name = arm.arm.name
         try:
-            found[name] = count_arm(arm.prepared, workload, cores, f"{seed}/{name}")
+            found[name] = count_arm(arm.prepared, workload, cores, f"{seed}/{name}", host=host)
         except TargetError as error:
             found[name] = CounterReadings(requests=0, syscalls_reason=redact(str(error)))
     return found
 
 
-def run_benchmarks(
-    experiment: Experiment,
-    recipes: Mapping[str, Recipe],
-    place: BuildPaths,
-    cores: CoreAssignment,
-    listener: ProgressListener,
-) -> dict[str, BenchmarkOutput]:
-    found = {}
+def prepare_benchmarks(
+    experiment: Experiment, recipes: Mapping[str, Recipe], host: ServerHost
+) -> dict[str, BenchmarkRound | str]:
+    """What runs a round of each benchmark on the host of the targets, or why it cannot be run.
+
+    InputError: the host refuses it.
+    """
+    found: dict[str, BenchmarkRound | str] = {}
     for benchmark in benchmarks(experiment):
-        listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")
+        recipe = recipes[benchmark.recipe] if benchmark.recipe else None
         try:
-            command = _command(benchmark, recipes, place)
-            with pin_process(cores.server):
-                rounds = tuple(
-                    {"syscall_ns": empty_syscall_ns()}
-                    if benchmark is SYSCALL_BENCHMARK
-                    else run_round(benchmark.name, command)
-                    for _ in range(benchmark.rounds)
-                )
-            found[benchmark.name] = BenchmarkOutput(rounds=rounds)
+            made = host.prepare(recipe, "") if recipe else None
         except TargetError as error:
-            found[benchmark.name] = BenchmarkOutput(reason=redact(str(error)))
+            found[benchmark.name] = redact(str(error))
+            continue
+        if isinstance(made, UnavailableTarget):
+            found[benchmark.name] = redact(made.sentence)
+        else:
+            found[benchmark.name] = host.prepare_benchmark(benchmark, made)
     return found
 
 
-def _command(
-    benchmark: Microbenchmark, recipes: Mapping[str, Recipe], place: BuildPaths
-) -> tuple[str, ...]:
-    if not benchmark.recipe:
-        return fill(benchmark.command, place.values(benchmark.name))
-    made = prepare(recipes[benchmark.recipe], place)
-    if isinstance(made, UnavailableTarget):
-        raise TargetError(made.sentence)
-    return fill(benchmark.command, made.values)
+def run_benchmarks(
+    experiment: Experiment,
+    rounds: Mapping[str, BenchmarkRound | str],
+    cores: CoreAssignment,
+    listener: ProgressListener,
+) -> dict[str, BenchmarkOutput]:
+    """Runs what `prepare_benchmarks` has prepared, on the cores of the targets."""
+    found = {}
+    for benchmark in benchmarks(experiment):
+        run = rounds[benchmark.name]
+        if isinstance(run, str):
+            found[benchmark.name] = BenchmarkOutput(reason=run)
+            continue
+        listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")
+        try:
+            figures = tuple(run(cores.server) for _ in range(benchmark.rounds))
+            found[benchmark.name] = BenchmarkOutput(rounds=figures)
+        except TargetError as error:
+            found[benchmark.name] = BenchmarkOutput(reason=redact(str(error)))
+    return found

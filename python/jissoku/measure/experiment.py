@@ -1,8 +1,8 @@
 """An experiment: prepares its targets, runs a campaign per workload, and evaluates the claims.
 
-File -> arms -> prepared arms -> requirements of workloads -> plans that fit into the mode's minutes
--> header -> benchmarks -> one campaign after the other, each in a folder inside the experiment's,
-and the counters of claims -> (a reader turns the records into results).
+File -> arms -> prepared arms and benchmarks -> requirements of workloads -> plans that fit into the
+mode's minutes -> header -> benchmarks -> one campaign after the other, each in a folder inside the
+experiment's, and the counters of claims -> (a reader turns the records into results).
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -12,14 +12,16 @@ from pathlib import Path
 from jissoku import inference, records
 from jissoku.design import sampling_plan, variants
 from jissoku.design.sampling_plan import SamplingPlan, WorkloadRequirements
-from jissoku.errors import TargetError
+from jissoku.errors import InputError, TargetError
 from jissoku.inference.claims import ClaimData, WorkloadTrials, compare_published, evaluate_claims
 from jissoku.inference.expression import quantity
 from jissoku.inference.latency import FRACTIONS
 from jissoku.measure import counting
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig
-from jissoku.measure.machine import machine, now_utc
+from jissoku.measure.host import LocalHost, ServerHost
+from jissoku.measure.machine import now_utc
+from jissoku.measure.microbenchmark import BenchmarkRound
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
@@ -34,10 +36,8 @@ from jissoku.model.experiment import (
 from jissoku.records import run_folder as folders
 from jissoku.request import ExperimentRequest
 from jissoku.system.cores import available_cores
-from jissoku.targets import command
 from jissoku.targets.contract import capability
-from jissoku.targets.placeholders import BuildPaths
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 # Metrics for which arms are measured in the same trials.
 COMPARED_METRICS = frozenset({"cost", *FRACTIONS})
@@ -45,9 +45,10 @@ COMPARED_METRICS = frozenset({"cost", *FRACTIONS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
+    """What an experiment is configured by; `host` is where its targets run."""
+
     experiment: Experiment
     recipes: Mapping[str, Recipe]
-    place: BuildPaths
     mode: Mode
     seed: int
     cores: CoreAssignment
@@ -55,23 +56,30 @@ class ExperimentConfig:
     version: str
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
     request: ExperimentRequest | None = None
+    host: ServerHost = field(default_factory=LocalHost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentPlan:
+    """`rounds` run a round of each benchmark, or say why it cannot be run."""
+
     config: ExperimentConfig
     header: ExperimentHeader
     comparisons: tuple[CompareConfig, ...]
+    rounds: Mapping[str, BenchmarkRound | str]
 
 
 def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
+    """Prepares all that is measured; InputError: the host of the targets refuses a part of it."""
     experiment = config.experiment
+    out_of_reach = {} if config.host.is_local else _out_of_reach(experiment)
     ready, unavailable = _prepare_arms(config, listener)
+    rounds = counting.prepare_benchmarks(experiment, config.recipes, config.host)
     fields = {s.name: _participants(s, ready, unavailable) for s in experiment.workload}
-    left_out = {
+    left_out = out_of_reach | {
         name: "; ".join(f"{one.name} is missing: {one.reason}" for one in out)
         for name, (found, out) in fields.items()
-        if not found
+        if not found and name not in out_of_reach
     }
     selected = [s for s in experiment.workload if s.name not in left_out]
     needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
@@ -83,7 +91,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         started_utc=now_utc(),
         mode=config.mode,
         seed=config.seed,
-        machine=machine(),
+        machine=config.host.machine(),
         cores=config.cores,
         workloads=tuple(needs),
         skipped=left_out,
@@ -96,16 +104,35 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         _compare_config(config, one, fields[one.name], needs[one.name], efforts[one.name])
         for one in selected
     )
-    return ExperimentPlan(config=config, header=header, comparisons=questions)
+    return ExperimentPlan(config=config, header=header, comparisons=questions, rounds=rounds)
+
+
+def _out_of_reach(experiment: Experiment) -> dict[str, str]:
+    """Why workloads cannot be measured on another host, by their names; InputError if none can."""
+    found = {}
+    for work in experiment.workload:
+        if work.unix:
+            found[work.name] = "a Unix socket cannot be reached from another host"
+        elif work.shared_cores:
+            found[work.name] = "the load cannot share the cores of servers on another host"
+    if len(found) == len(experiment.workload):
+        reasons = " and ".join(dict.fromkeys(found.values()))
+        raise InputError(
+            f"no workload of {experiment.name} can be measured with --server-host, because"
+            f" {reasons}: run it without an agent there"
+        )
+    return found
 
 
 def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
+    """Measures what was planned, with its records in the folder; False if it was interrupted.
+
+    HostLost: the host of the targets is gone; what was measured until then is recorded.
+    """
     config = plan.config
     watched = counting.counted_arms(config.experiment)
     folders.write_header(config.folder, plan.header)
-    figures = counting.run_benchmarks(
-        config.experiment, config.recipes, config.place, config.cores, listener
-    )
+    figures = counting.run_benchmarks(config.experiment, plan.rounds, config.cores, listener)
     folders.write_benchmarks(config.folder, figures)
     for number, question in enumerate(plan.comparisons, start=1):
         who = ", ".join(question.names)
@@ -118,7 +145,9 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
             listener.note(f"Counting what a request does: {', '.join(arms)}.")
             mine = [one for one in question.arms_prepared if one.arm.name in arms]
             seed = f"{question.seed}/{question.folder.name}"
-            counted = counting.count_arms(mine, question.workload, question.cores, seed)
+            counted = counting.count_arms(
+                mine, question.workload, question.cores, seed, config.host
+            )
             folders.write_counters(question.folder, counted)
     folders.mark_finished(config.folder)
     return True
@@ -170,7 +199,7 @@ def _prepare_arms(
         if isinstance(found, UnavailableTarget):
             unavailable.append(updated(found, name=spec.name))
         else:
-            ready[spec.name] = _prepared_arm(spec, found)
+            ready[spec.name] = _prepared_arm(spec, found, config.host)
     return ready, tuple(unavailable)
 
 
@@ -179,36 +208,22 @@ def _prepare_target(
 ) -> PreparedTarget | UnavailableTarget:
     """A target that cannot be built is unavailable; the others run."""
     if spec.command:
-        return command.from_command(f"{spec.name}={spec.command}", config.place)
+        return config.host.prepare_command(f"{spec.name}={spec.command}")
     recipe = config.recipes[spec.recipe]
     try:
-        return prepare(recipe, config.place)
+        return config.host.prepare(recipe, "")
     except TargetError as error:
         return UnavailableTarget(name=spec.name, reason=str(error), install_hint=recipe.install)
 
 
-def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
-    assert prepared.start is not None, "recipes and commands are started"
-    start, config = prepared.start, prepared.config
-    text = []
+def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget, host: ServerHost) -> PreparedArm:
+    changed = host.with_changes(prepared, spec.change, spec.upstream)
+    arm, text = changed.arm(spec.name), []
     for change in spec.change:
         if change.config:
-            config = tuple(
-                updated(one, text=one.text.replace(change.find, change.replace))
-                if one.name == change.config
-                else one
-                for one in config
-            )
             text.append(f"{change.config}: {_short(change.find)} -> {_short(change.replace)}")
-        start = updated(
-            start,
-            command=(*start.command, *change.add),
-            environment=start.environment | change.environment,
-        )
         text += [" ".join(change.add)] if change.add else []
         text += [f"{key}={value}" for key, value in change.environment.items()]
-    changed = updated(prepared, start=start, config=config).with_upstream(spec.upstream)
-    arm = changed.arm(spec.name)
     if text:
         arm = updated(arm, description=f"{arm.description}\nChanged: {'; '.join(text)}.")
     return PreparedArm(arm, changed)
@@ -289,4 +304,5 @@ def _compare_config(
         verb="run",
         experiment=config.experiment.name,
         request=config.request,
+        host=config.host,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from jissoku.design.variants import arms
 from jissoku.errors import InputError
 from jissoku.inference.expression import GrammarError, Quantity, parse, quantity
-from jissoku.measure.counting import SYSCALL_BENCHMARK
+from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK
 from jissoku.model import Recipe
 from jissoku.model.experiment import Claim, ConfigChange, Experiment, TargetSpec, WorkloadSpec
 from jissoku.system import toml_file

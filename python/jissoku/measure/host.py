@@ -8,11 +8,13 @@ import random
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from jissoku.measure.inspection import Inspector, LocalInspector
 from jissoku.measure.loadgen import LoadSpec, Started, local_observer, run_load
 from jissoku.measure.machine import machine
+from jissoku.measure.microbenchmark import BenchmarkRound, run_on
 from jissoku.measure.observation import Observer
 from jissoku.measure.sampler import with_names
 from jissoku.measure.syscall_costs import syscall_costs
@@ -23,9 +25,11 @@ from jissoku.model import (
     MachineConditions,
     Recipe,
     Run,
+    Transport,
     UnavailableTarget,
     Workload,
 )
+from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.system.cores import (
     QuietCores,
     available_cores,
@@ -36,7 +40,7 @@ from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.targets import contract, launch
 from jissoku.targets.command import from_command, prepare_version
 from jissoku.targets.launch import Launcher
-from jissoku.targets.placeholders import BuildPaths, default_cache
+from jissoku.targets.placeholders import BuildPaths, default_cache, fill
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import TargetResponse
@@ -62,6 +66,22 @@ class ServerHost(Protocol):
     def prepare_command(self, text: str) -> PreparedTarget:
         """Reads `NAME=COMMAND`, a program of this host; InputError as `command.from_command`."""
 
+    def with_changes(
+        self, prepared: PreparedTarget, changes: tuple[ConfigChange, ...], upstream: Transport
+    ) -> PreparedTarget:
+        """A target as an experiment changes it, the server behind it on this transport.
+
+        InputError: a reverse proxy cannot forward to that, or the host refuses these changes.
+        """
+
+    def prepare_benchmark(
+        self, benchmark: Microbenchmark, prepared: PreparedTarget | None
+    ) -> BenchmarkRound:
+        """What runs a round of a benchmark; `prepared` is its recipe's target, if it has one.
+
+        InputError: the host refuses this benchmark.
+        """
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         """The cores of targets and load generator, of these lists; InputError if they are wrong."""
 
@@ -85,7 +105,9 @@ class ServerHost(Protocol):
     ) -> float | None:
         """Waits until the cores are idle; see `QuietCores.wait`."""
 
-    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+    def launcher(
+        self, seed: int | str, cores: tuple[int, ...], workers: int | None
+    ) -> TargetLauncher:
         """Starts targets on these cores, with a worker on each or this number of them."""
 
     def wait_until_ready(
@@ -141,6 +163,25 @@ def ready(
         yield running
 
 
+@contextmanager
+def verified(
+    host: ServerHost,
+    launcher: TargetLauncher,
+    prepared: PreparedTarget,
+    workload: Workload,
+    give_up: Callable[[], bool],
+) -> Iterator[RunningTarget]:
+    """A target that is started, whose responses are as expected; it is stopped when this is left.
+
+    TargetError: it does not start or answer, its answer is another one, or `give_up` was True.
+    """
+    with launcher.start(prepared, workload) as running:
+        first = host.wait_until_ready(running, workload, give_up, str)
+        expected = launch.expected_response(prepared, workload, first)
+        launch.verify(running, workload, first, expected)
+        yield running
+
+
 def build_paths() -> BuildPaths:
     """The folders of built targets and of the contract's files, which are created."""
     cache = default_cache()
@@ -161,6 +202,17 @@ class LocalHost:
 
     def prepare_command(self, text: str) -> PreparedTarget:
         return from_command(text, build_paths())
+
+    def with_changes(
+        self, prepared: PreparedTarget, changes: tuple[ConfigChange, ...], upstream: Transport
+    ) -> PreparedTarget:
+        return prepared.with_changes(changes).with_upstream(upstream)
+
+    def prepare_benchmark(
+        self, benchmark: Microbenchmark, prepared: PreparedTarget | None
+    ) -> BenchmarkRound:
+        values = prepared.values if prepared else build_paths().values(benchmark.name)
+        return partial(run_on, benchmark.name, fill(benchmark.command, values))
 
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         return core_assignment(server, generator)
@@ -187,7 +239,9 @@ class LocalHost:
     ) -> float | None:
         return self._quiet.setdefault(cores, QuietCores(cores)).wait(give_up=give_up)
 
-    def launcher(self, seed: int, cores: tuple[int, ...], workers: int | None) -> TargetLauncher:
+    def launcher(
+        self, seed: int | str, cores: tuple[int, ...], workers: int | None
+    ) -> TargetLauncher:
         return Launcher(cores=cores, rng=random.Random(seed), workers=workers)
 
     def wait_until_ready(

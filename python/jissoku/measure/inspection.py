@@ -5,7 +5,7 @@ for a client on another one.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +44,13 @@ class Trace:
     peers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Counts:
+    """System calls of all threads by name; empty until counting has ended."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+
+
 class Waits(Protocol):
     """Looks again and again at what the threads of a target wait for: at rest, then in a window."""
 
@@ -75,6 +82,9 @@ class Inspector(Protocol):
     def traced(self) -> AbstractContextManager[Trace]:
         """Traces system calls meanwhile; ProbeError if that is not possible."""
 
+    def counted(self) -> AbstractContextManager[Counts]:
+        """Counts system calls meanwhile; ProbeError if that is not possible."""
+
     def waits(self) -> Waits:
         """Looks at what threads wait for."""
 
@@ -104,18 +114,30 @@ class LocalInspector:
 
     @contextmanager
     def traced(self) -> Iterator[Trace]:
-        pids = sorted(process_tree(self._root))
-        if not pids:
-            raise not_here()
         trace = Trace()
-        try:
-            with strace.traced(pids, strace.CALLS) as found:
-                yield trace
-        except strace.StraceError as error:
-            raise ProbeError(str(error), result=error.hint) from error
+        with self._straced(strace.CALLS) as found:
+            yield trace
         trace.calls += strace.calls(found.text.splitlines())
         peers = Peers()
         trace.peers = {name: peers.of(name) for name in strace.round_trips(trace.calls)}
+
+    @contextmanager
+    def counted(self) -> Iterator[Counts]:
+        counts = Counts()
+        with self._straced(strace.COUNTS) as found:
+            yield counts
+        counts.calls |= strace.counts_by_name(found.text)
+
+    @contextmanager
+    def _straced(self, options: Sequence[str]) -> Iterator[strace.StraceText]:
+        pids = sorted(process_tree(self._root))
+        if not pids:
+            raise not_here()
+        try:
+            with strace.traced(pids, options) as found:
+                yield found
+        except strace.StraceError as error:
+            raise ProbeError(str(error), result=error.hint) from error
 
     def waits(self) -> "LocalWaits":
         return LocalWaits(self._root, self._cores)

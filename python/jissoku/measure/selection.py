@@ -28,6 +28,7 @@ from jissoku.model.experiment import WorkloadSpec
 from jissoku.request import (
     AnyRequest,
     ComparisonRequest,
+    ExperimentRequest,
     ExplanationRequest,
     ProfileRequest,
     SweepRequest,
@@ -52,12 +53,15 @@ SAME = ("path", "method", "websocket", "connections", "pipeline")
 Request = ComparisonRequest | SweepRequest | ProfileRequest
 
 # Requests whose targets may be on another host.
-RequestOfHost = ComparisonRequest | ProfileRequest | ExplanationRequest | SweepRequest
+RequestOfHost = (
+    ComparisonRequest | ProfileRequest | ExplanationRequest | SweepRequest | ExperimentRequest
+)
 
 # What to do instead of an option that needs the targets on this machine.
 INSTEAD_ON_ANOTHER_HOST = {
     "--url": "CPU time is read of what the agent starts; name the server's command with --cmd",
-    "--recipes": "these recipes are on this host; name a command of the other one with --cmd",
+    "--recipes": "these recipes are on this host; name a command of the other one, with --cmd or"
+    " in the experiment's file",
     "--baseline": "a baseline is built here; build both there, and name them with two --cmd",
     "--unix": "a Unix socket is reached on its own host only; leave it out",
     "--upstream unix": "servers behind a gateway are reached by TCP there; leave it out",
@@ -127,8 +131,8 @@ def check_server_host(request: RequestOfHost) -> None:
         return
     baseline = getattr(request, "baseline", None)
     given = {
-        "--url": request.url,
-        "--recipes": request.recipes,
+        "--url": getattr(request, "url", ()),
+        "--recipes": getattr(request, "recipes", ()),
         "--baseline": baseline and not Path(baseline).is_dir(),
         "--unix": getattr(request, "unix", False),
         "--upstream unix": getattr(request, "upstream", "") == Transport.UNIX,

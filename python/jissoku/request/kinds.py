@@ -262,6 +262,8 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     quick: Annotated[bool, option("--quick/--standard")] = True
     recipes: shared.Recipes = ()
     seed: shared.Seed = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
 
 
 class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="bisect"):

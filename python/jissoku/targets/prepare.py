@@ -8,12 +8,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jissoku import model
 from jissoku.errors import InputError, TargetError
+from jissoku.model.experiment import ConfigChange
 from jissoku.system.address import Address
 from jissoku.system.redaction import redact
 from jissoku.targets import catalogue, placeholders
@@ -80,6 +81,25 @@ class PreparedTarget:
             raise InputError(f"{self.name} cannot forward to a Unix socket")
         description = f"{self.description}\nThe server behind it listens on {upstream.value}."
         return replace(self, upstream=upstream, description=description)
+
+    def with_changes(self, changes: Iterable[ConfigChange]) -> "PreparedTarget":
+        """With other texts in its files, and words and variables added to its command."""
+        assert self.start is not None, "recipes and commands are started"
+        start, config = self.start, self.config
+        for change in changes:
+            if change.config:
+                config = tuple(
+                    model.updated(one, text=one.text.replace(change.find, change.replace))
+                    if one.name == change.config
+                    else one
+                    for one in config
+                )
+            start = model.updated(
+                start,
+                command=(*start.command, *change.add),
+                environment=start.environment | change.environment,
+            )
+        return replace(self, start=start, config=config)
 
     def arm(self, name: str = "") -> model.Arm:
         environment = self.start.environment if self.start else {}

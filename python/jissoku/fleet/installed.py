@@ -1,0 +1,115 @@
+"""What of an agent's installation its clients may use in place of a command: changes, benchmarks.
+
+A change of a recipe can make any program of its server, and a benchmark is a program. So an agent
+knows the experiments that are installed with it, and others need its operator's `--allow-commands`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from jissoku.design.variants import arms
+from jissoku.errors import InputError
+from jissoku.fleet import wire
+from jissoku.measure import experiment_file
+from jissoku.measure.host import build_paths
+from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, run_on
+from jissoku.model.experiment import ConfigChange, Experiment, Microbenchmark
+from jissoku.targets import catalogue
+from jissoku.targets.placeholders import fill
+from jissoku.targets.prepare import PreparedTarget
+
+# Benchmarks that a client may have prepared.
+BENCHMARKS_MAX = 64
+
+REFUSED = (
+    "it {what} only as the experiments that are installed with it do: with `jissoku agent"
+    " --allow-commands` its operator lets clients run any command there, as the agent's user"
+)
+
+
+@cache
+def experiments() -> tuple[Experiment, ...]:
+    """Those of this installation."""
+    known = catalogue.recipes()
+    files = experiment_file.builtin_experiments()
+    return tuple(experiment_file.read(file, known) for file in files)
+
+
+def is_installed_change(recipe: str, changes: tuple[ConfigChange, ...]) -> bool:
+    """Whether an arm of an installed experiment is this recipe with exactly these changes."""
+    return any(
+        (spec.recipe, spec.change) == (recipe, changes)
+        for one in experiments()
+        for spec in arms(one.target, one.factor)
+    )
+
+
+def is_installed_benchmark(benchmark: Microbenchmark) -> bool:
+    return benchmark == SYSCALL_BENCHMARK or any(
+        benchmark in one.benchmark for one in experiments()
+    )
+
+
+class Installed:
+    """The agent's end: targets of a session that are changed, and its benchmarks."""
+
+    def __init__(
+        self,
+        prepared: Callable[[int], PreparedTarget],
+        offered: Callable[[PreparedTarget], wire.Prepared],
+        cores: Callable[[], tuple[int, ...]],
+        *,
+        allows_commands: bool,
+    ) -> None:
+        """`prepared` is a target by its number, and `offered` gives it one; InputError if not.
+
+        `cores` are those of the targets.
+        """
+        self._prepared = prepared
+        self._offered = offered
+        self._cores = cores
+        self._allows_commands = allows_commands
+        # Numbers of targets that are changed: to change them again would be another change.
+        self._changed: set[int] = set()
+        self._benchmarks: list[tuple[str, tuple[str, ...]]] = []
+
+    def answers(self) -> dict[type, Callable[[Any], msgspec.Struct]]:
+        """What answers each request."""
+        return {
+            wire.PrepareChanged: self._prepare_changed,
+            wire.PrepareBenchmark: self._prepare_benchmark,
+            wire.RunBenchmark: self._run_benchmark,
+        }
+
+    def _prepare_changed(self, asked: wire.PrepareChanged) -> wire.PrepareResult:
+        base = self._prepared(asked.prepared)
+        if asked.prepared in self._changed:
+            raise InputError(f"{base.name} is changed already")
+        is_known = not asked.changes or is_installed_change(base.name, asked.changes)
+        if not (is_known or self._allows_commands):
+            raise InputError(REFUSED.format(what=f"changes {base.name}"))
+        offered = self._offered(base.with_changes(asked.changes).with_upstream(asked.upstream))
+        self._changed.add(offered.handle)
+        return wire.PrepareResult(prepared=offered)
+
+    def _prepare_benchmark(self, asked: wire.PrepareBenchmark) -> wire.BenchmarkNumber:
+        one = asked.benchmark
+        if not (self._allows_commands or is_installed_benchmark(one)):
+            raise InputError(REFUSED.format(what=f"runs the benchmark {one.name}"))
+        if len(self._benchmarks) >= BENCHMARKS_MAX:
+            raise InputError(f"{BENCHMARKS_MAX} benchmarks were prepared already")
+        made = None if asked.prepared is None else self._prepared(asked.prepared)
+        if (made.name if made else "") != one.recipe:
+            raise InputError(f"the benchmark {one.name} is one of another recipe")
+        values = made.values if made else build_paths().values(one.name)
+        self._benchmarks.append((one.name, fill(one.command, values)))
+        return wire.BenchmarkNumber(number=len(self._benchmarks) - 1)
+
+    def _run_benchmark(self, asked: wire.RunBenchmark) -> wire.Figures:
+        if not 0 <= asked.number < len(self._benchmarks):
+            raise InputError(f"no benchmark was prepared as number {asked.number}")
+        name, command = self._benchmarks[asked.number]
+        return wire.Figures(values=run_on(name, command, self._cores()))
