@@ -50,9 +50,11 @@ ANSWER = TargetResponse(
 
 
 class FakeTarget(RunningTarget):
-    def __init__(self, name: str, host: "FakeHost") -> None:
-        super().__init__(name, Address(host="192.0.2.1", port=18_000 + len(host.started)))
+    def __init__(self, prepared: PreparedTarget, host: "FakeHost") -> None:
+        port = 18_000 + len(host.started)
+        super().__init__(prepared.name, Address(host="192.0.2.1", port=port))
         self._host = host
+        self.prepared = prepared
 
     @property
     def root(self) -> int | None:
@@ -83,13 +85,19 @@ class FakeObserver:
 
 
 class FakeInspector(LocalInspector):
-    """Counts 400 calls of one kind."""
+    """Counts 400 calls of two kinds, one of which a knob of nginx avoids."""
+
+    def __init__(self, running: RunningTarget, cores: CoreAssignment) -> None:
+        super().__init__(running.root, cores)
+        assert isinstance(running, FakeTarget)
+        self._texts = [config.text for config in running.prepared.config]
 
     @contextmanager
     def counted(self) -> Iterator[Counts]:
         counts = Counts()
         yield counts
-        counts.calls = {"read": 400}
+        opens = 0 if any("open_file_cache " in text for text in self._texts) else 400
+        counts.calls = {"read": 400, "openat": opens}
 
 
 class FakeHost(LocalHost):
@@ -109,8 +117,8 @@ class FakeHost(LocalHost):
 
     def require(self) -> None:
         """HostLost after the load at which it is lost has begun."""
-        if len(self.observed_cores) > self.lost_at:
-            raise HostLost(LOST)
+        if self.lost:
+            raise HostLost(self.lost)
 
     def prepare(self, recipe: Recipe, version: str) -> PreparedTarget:
         del version
@@ -133,9 +141,16 @@ class FakeHost(LocalHost):
             name=name, origin=Origin.COMMAND, version="1", start=start, compiles=False
         )
 
+    @property
+    def lost(self) -> str:  # type: ignore[override]
+        return LOST if len(self.observed_cores) > self.lost_at else ""
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         del server, generator
         return CoreAssignment(server=CORES, generator=available_cores()[-1:])
+
+    def full_load_cores(self) -> CoreAssignment:
+        return self.assign_cores(None, None)
 
     def machine(self) -> Machine:
         return updated(factories.MACHINE, cpu_model="the processor there")
@@ -172,7 +187,7 @@ class FakeHost(LocalHost):
 
     def inspector(self, running: RunningTarget, cores: CoreAssignment) -> FakeInspector:
         self.require()
-        return FakeInspector(running.root, cores)
+        return FakeInspector(running, cores)
 
     def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, FakeObserver]:
         self.observed_cores.append(cores.server)
@@ -192,7 +207,7 @@ class FakeLauncher:
         del workload, promised
         self._host.require()
         self._host.started.append((prepared.name, self._cores, self._workers))
-        return FakeTarget(prepared.name, self._host)
+        return FakeTarget(prepared, self._host)
 
 
 def fake_load(
@@ -208,6 +223,7 @@ def fake_load(
         factories.arm_measurement(
             name,
             requests=rate or 20_000 + (spec.seed + 7 * number) % 97,
+            cpu_ns=100_000_000 + 1_000 * ((spec.seed + 31 * number) % 997),
             rate_rps_offered=None if rate is None else float(rate),
         )
         for number, name in enumerate(spec.arms)
@@ -223,6 +239,8 @@ def fake_requests(_: RequestTarget, requests: int) -> Counter[str]:
 def without_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets trials use `fake_load`, and take the first answer for granted."""
     monkeypatch.setattr("jissoku.measure.trial.run_load", fake_load)
+    monkeypatch.setattr("jissoku.measure.host.run_load", fake_load)
+    monkeypatch.setattr("jissoku.measure.pilot.send_request", lambda *_: ANSWER)
     monkeypatch.setattr("jissoku.measure.trial.verify", lambda *_: None)
     monkeypatch.setattr("jissoku.targets.launch.verify", lambda *_: None)
     monkeypatch.setattr("jissoku.measure.counting._send_requests", fake_requests)

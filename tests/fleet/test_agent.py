@@ -294,7 +294,7 @@ def test_an_agent_that_ends_is_reported_by_every_later_request(agent: RunningAge
         for _ in range(2):
             with pytest.raises(HostLost, match=r"the agent on 127.0.0.1:\d+ has .*connection"):
                 host.clock()
-        assert host.is_lost
+        assert host.lost
 
 
 def test_an_address_in_use_is_refused(agent: RunningAgent) -> None:

@@ -11,7 +11,13 @@ from jissoku.measure.selection import check_server_host, recorded
 from jissoku.model.run import LoadHost, NetworkPath
 from jissoku.model.updated import updated
 from jissoku.report import method
-from jissoku.request import ComparisonRequest, ExplanationRequest, ProfileRequest, SweepRequest
+from jissoku.request import (
+    ComparisonRequest,
+    ExplanationRequest,
+    ProfileRequest,
+    SweepRequest,
+    TuningRequest,
+)
 from jissoku.request.options import is_complete
 from jissoku.targets.process import _at_host
 from tests.inference import factories
@@ -40,7 +46,6 @@ def test_what_needs_this_machine_is_refused(asked: dict[str, Any], word: str) ->
         ({"target": "nginx", "recipes": ("folder",)}, "--recipes"),
         ({"target": "nginx", "config": "nginx.conf"}, "--config"),
         ({"target": "nginx", "listen": "8080"}, "--listen"),
-        ({"target": "nginx", "verify": True}, "--verify"),
     ],
 )
 def test_what_explain_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
@@ -60,6 +65,13 @@ def test_what_explain_needs_here_is_refused(asked: dict[str, Any], word: str) ->
 def test_what_a_sweep_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
     request = SweepRequest(arms=("nginx",), server_host="srv:7470", **asked)
     with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
+        check_server_host(request)
+
+
+@pytest.mark.parametrize("asked", [{"config": "nginx.conf"}, {"listen": "8080"}])
+def test_what_a_tuning_needs_here_is_refused(asked: dict[str, Any]) -> None:
+    request = TuningRequest(target="nginx", server_host="srv:7470", **asked)
+    with pytest.raises(InputError, match=r"--server-host and --\w+ exclude each other: .*; .*"):
         check_server_host(request)
 
 

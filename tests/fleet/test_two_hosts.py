@@ -276,6 +276,26 @@ def test_an_experiment_over_loopback_counts_calls_there(keys: Path, tmp_path: Pa
     assert any(one.cpu_ns for trial in trials for one in trial.measurements)
 
 
+def test_a_tuning_over_loopback_counts_and_compares_there(keys: Path, tmp_path: Path) -> None:
+    if not shutil.which("nginx"):
+        pytest.skip("nginx is not installed")
+    words = ["tune", "nginx", "--path", "/files/1k.bin", "--knobs", "open_file_cache"]
+    words += ["-c", "4", "-R", "400", "--json", "--out", str(tmp_path / "tuned")]
+    with agent_at("127.0.0.1", keys) as agent:
+        done = run_there("127.0.0.1", keys, *words)
+        assert targets_of(agent) == set()
+    assert done.returncode in {0, 4}, done.stderr
+    found = json.loads(done.stdout)
+    (result,) = found["results"]
+    if shutil.which("strace"):
+        assert (result["before"] >= 0.9, result["after"] <= 0.1) == (True, True)
+    assert found["proven"] is (found["diff"] != "")
+    assert found["request"]["server_host"] == "HOST"
+    run, trials = records.read(tmp_path / "tuned" / "alone")
+    assert run.load_host is not None
+    assert any(one.cpu_ns for trial in trials for one in trial.measurements)
+
+
 @pytest.fixture
 def both(keys: Path, tmp_path: Path) -> Iterator[Both]:
     """An agent and its client, with targets running."""

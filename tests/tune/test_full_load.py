@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 
 from jissoku.design import variants as plan
 from jissoku.inference import ablation
 from jissoku.measure import knob_changes, tune as stage
+from jissoku.measure.host import LocalHost
 from jissoku.model import (
     CoreAssignment,
     Metric,
@@ -13,6 +16,7 @@ from jissoku.model import (
     TuningResult,
     Verdict,
 )
+from jissoku.model.run import LoadHost, NetworkPath
 from jissoku.model.updated import updated
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
@@ -99,6 +103,17 @@ def test_a_rate_counts_where_the_server_waits_and_the_cores_are_idle() -> None:
     assert ablation.is_confirmed(found["with workers"])
 
 
+def test_a_load_on_another_host_says_nothing_where_it_was_the_limit() -> None:
+    """It shares no cores with the server, so how much it uses does not matter otherwise."""
+    load = LoadHost(machine=RUN.machine, path=NetworkPath.WIRE, round_trip_ns=100_000)
+    run = updated(RUN, load_host=load, cores=CoreAssignment(server=(0, 1), generator=(0, 1)))
+    found = ablation.rates_against_baseline(run, trials(generator=0.5))
+    assert ablation.is_confirmed(found["with workers"])
+    found = ablation.rates_against_baseline(run, trials(generator=0.99))
+    assert {one.verdict for one in found.values()} == {Verdict.INVALID}
+    assert "the load generator, not the server" in found["with workers"].remarks[0]
+
+
 def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,9 +123,10 @@ def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(
     )
     workers = [knob for knob in recipe.knob if knob.name == "worker_processes"]
     tuned = updated(knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers))
-    monkeypatch.setattr("jissoku.measure.tune.available_cores", lambda: (0,))
+    monkeypatch.setattr("jissoku.measure.host.available_cores", lambda: (0,))
     text = TuningResult(target="it", path="/", jissoku="1", seed=1, results=())
-    found = stage.tune_full_load(tuned, None, text, None)  # type: ignore[arg-type]
+    here = SimpleNamespace(host=LocalHost())
+    found = stage.tune_full_load(tuned, here, text, None)  # type: ignore[arg-type]
     assert [result.sentence for result in found.results] == ["there is one core only"]
 
 

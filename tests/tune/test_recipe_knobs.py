@@ -10,7 +10,7 @@ import pytest
 
 from jissoku.inference import ablation
 from jissoku.measure import knob_changes
-from jissoku.measure.tune import TuningTarget
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.model import ChangeKind, Knob, KnobGoal, Origin, Recipe, UnavailableTarget, Workload
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores

@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.measure import knob_changes
-from jissoku.measure.tune import TuningTarget
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.model import ChangeKind, ConfigFile, Knob, KnobChange, Origin, StartCommand
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget

@@ -10,6 +10,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS, tuning_time
 from jissoku.design.variants import BASELINE, PROVEN, Combination, name_alone
 from jissoku.measure import tune as stage
 from jissoku.measure.comparison import CompareConfig
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.measure.pilot import Pilot
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import CoreAssignment, CounterReadings, Mode, Run, Trial, TuningResult, Workload
@@ -34,7 +35,7 @@ def test_all_campaigns_end_in_the_time_that_was_said(
     def measured(
         config: CompareConfig,
         name: str,
-        _: stage.TuningTarget,
+        _: TuningTarget,
         combinations: Sequence[Combination],
         __: ProgressListener,
     ) -> tuple[bool, Run, tuple[Trial, ...]]:
@@ -60,7 +61,7 @@ def test_all_campaigns_end_in_the_time_that_was_said(
         folder=tmp_path,
         version="1",
     )
-    target = stage.TuningTarget(
+    target = TuningTarget(
         name="mine", knobs=KNOBS, prepared=lambda _: pytest.fail("it starts"), diff=lambda _: ""
     )
     tuner = stage._Tuner(target, config, ProgressListener(), Interruption())

@@ -34,10 +34,10 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 def agent(options: AgentOptions) -> int:
     """Start and observe targets on this host, for a load that comes from another one.
 
-    On the other host, `jissoku compare --server-host HOST:PORT` uses it. Copy the folder of keys
-    there first: its owner can start every target that `jissoku targets` lists here, as this
-    user, and with --allow-commands any program. One client is served at a time; targets end with
-    its connection. Ctrl-C ends the agent.
+    On the other host, `jissoku compare --server-host HOST:PORT` uses it, and so do sweep, run,
+    explain, profile and tune. Copy the folder of keys there first: its owner can start every target
+    that `jissoku targets` lists here, as this user, and with --allow-commands any program. One
+    client is served at a time; targets end with its connection. Ctrl-C ends the agent.
 
     Exit codes: 0 ended by a signal or keys made, 1 failure, 2 bad input.
     """

@@ -16,18 +16,17 @@ from jissoku.fleet.remote import host_of
 from jissoku.measure import selection
 from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
-from jissoku.measure.host import ServerHost
-from jissoku.measure.knob_changes import target_of_command, tuning_target
+from jissoku.measure.host import ServerHost, required
+from jissoku.measure.knob_changes import TuningTarget, target_of_file
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
 from jissoku.measure.reports import problem_of, write_explanation, write_tuning
-from jissoku.measure.tune import TuningTarget, tune as run_tuning
+from jissoku.measure.tune import tune as run_tuning
 from jissoku.model import (
     Decision,
     Knob,
     Mode,
     Recipe,
     TuningResult,
-    UnavailableTarget,
     join_names,
     updated,
 )
@@ -37,8 +36,7 @@ from jissoku.report.explanation import causes_text, explanation_to_json, explana
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
 from jissoku.request.options import verb
 from jissoku.request.shared import AsJson, Out, Output, output
-from jissoku.system.cores import core_assignment
-from jissoku.targets import catalogue
+from jissoku.targets import catalogue, command
 from jissoku.targets.contract import capability
 from jissoku.targets.prepare import PreparedTarget
 
@@ -59,33 +57,43 @@ def tune(request: TuningRequest, output: Output) -> int:
     Exit codes: 0 something was proven or all was decided, 1 failure, 2 bad input, 4 undecided, 130
     interrupted.
     """
+    selection.check_server_host(request)
     recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
     chosen = _selected_knobs(recipe, request.knobs)
-    tuned = tuning_target(
-        recipe,
-        chosen,
-        config=Path(request.config) if request.config else None,
-        listen=request.listen,
-    )
-    lock_machine()
-    with ProgressDisplay(quiet=output.is_quiet) as show:
-        config = tuning_config(request, output.out)
-        show.note(f"Seed {config.seed}; records go to {config.folder}.")
-        found = run_tuning(tuned, config, show)
+    with host_of(request, version_line()) as host:
+        tuned = _with_knobs(request, recipe, required(host, recipe), chosen, host)
+        lock_machine()
+        with ProgressDisplay(quiet=output.is_quiet) as show:
+            config = tuning_config(request, output.out, host)
+            show.note(f"Seed {config.seed}; records go to {config.folder}.")
+            found = run_tuning(tuned, config, show)
     unwritten = problem_of(lambda: write_tuning(config.folder, found))
     if output.as_json:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
         print_text(f"\n{report.tuning_to_text(found, has_sandbox=False)}")
-    return _kept(tuning_code(found), unwritten)
+    return _kept(tuning_code(found), host.lost, unwritten)
 
 
-def _kept(code: int, unwritten: str) -> int:
-    """The exit code, or 1 if the result, which was printed, could not be written."""
-    if not unwritten:
-        return code
-    print_message(f"{unwritten}.")
-    return ExitCode.FAILED
+def _kept(code: int, *problems: str) -> int:
+    """The exit code, or 1 if the result, which was printed, is a part, or could not be written."""
+    found = [problem for problem in problems if problem]
+    for problem in found:
+        print_message(f"{problem}.")
+    return ExitCode.FAILED if found else code
+
+
+def _with_knobs(
+    request: TuningRequest | ExplanationRequest,
+    recipe: Recipe,
+    base: PreparedTarget,
+    knobs: tuple[Knob, ...],
+    host: ServerHost,
+) -> TuningTarget:
+    """A recipe's target with these knobs, or the user's configuration with them."""
+    if request.config is None:
+        return host.tuning_target(base, recipe, knobs)
+    return target_of_file(recipe, base, knobs, Path(request.config), request.listen)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -104,7 +112,7 @@ def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
 
 
 def tuning_config(
-    request: TuningRequest | ExplanationRequest, folder: Path | None
+    request: TuningRequest | ExplanationRequest, folder: Path | None, host: ServerHost
 ) -> CompareConfig:
     """The configuration of all campaigns of a tuning; `folder` None: a new one."""
     mode = Mode.STANDARD if request.standard else Mode.QUICK
@@ -115,12 +123,13 @@ def tuning_config(
         mode=mode,
         plan=SAMPLING_PLANS[mode],
         seed=selection.seed(request.seed),
-        cores=core_assignment(None, None),
+        cores=host.assign_cores(None, None),
         folder=folder or selection.folder_for("tune", request.target or ""),
         version=version_line(),
         one_load=True,
-        noise_floors=noise_floors(),
+        noise_floors=noise_floors() if host.is_local else {},
         verb="tune",
+        host=host,
     )
 
 
@@ -166,27 +175,31 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     """
     selection.check_server_host(request)
     with host_of(request, version_line()) as host:
-        prepared, knobs = _prepared(request, host)
-        if request.verify and knobs is None:
-            raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
-        asked = capability(request.path)
-        if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
-            able = ", ".join(sorted(prepared.capabilities))
-            raise InputError(f"{prepared.name} cannot answer {request.path}: its parts are {able}")
-        lock_machine()
-        config = ExplainConfig(
-            prepared=prepared,
-            workload=selection.workload(request),
-            floor=selection.floor_for(request.path, host),
-            seed=request.seed,
-            probes=frozenset(request.probe),
-            time_limit_s=request.time_limit,
-            request=request,
-            host=host,
-        )
-        for remark in host.remarks():
-            _note(remark)
-        explanation = look(config, _note)
+        return _explain(request, output, host)
+
+
+def _explain(request: ExplanationRequest, output: ExplanationOutput, host: ServerHost) -> int:
+    prepared, knobs = _prepared(request, host)
+    if request.verify and knobs is None:
+        raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
+    asked = capability(request.path)
+    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
+        able = ", ".join(sorted(prepared.capabilities))
+        raise InputError(f"{prepared.name} cannot answer {request.path}: its parts are {able}")
+    lock_machine()
+    config = ExplainConfig(
+        prepared=prepared,
+        workload=selection.workload(request),
+        floor=selection.floor_for(request.path, host),
+        seed=request.seed,
+        probes=frozenset(request.probe),
+        time_limit_s=request.time_limit,
+        request=request,
+        host=host,
+    )
+    for remark in host.remarks():
+        _note(remark)
+    explanation = look(config, _note)
     if knobs is not None:
         knobs = answering(knobs, explanation)
         names = tuple(knob.name for knob in knobs.knobs)
@@ -203,25 +216,20 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
     code: int = exit_code(is_finished=explanation.finished, is_undecided=is_blind)
     if request.verify and knobs is not None and explanation.finished:
-        explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
+        tuning = tuning_config(request, folder, host)
+        explanation, code = _verified(explanation, knobs, tuning, as_json=output.as_json)
         unwritten = problem_of(lambda: write_explanation(folder, explanation))
     if output.as_json:
         click.echo(explanation_to_json(explanation), nl=False)
-    return _kept(code, unwritten)
+    return _kept(code, host.lost, unwritten)
 
 
 def _verified(
-    request: ExplanationRequest,
-    explanation: Explanation,
-    knobs: TuningTarget,
-    folder: Path,
-    *,
-    as_json: bool,
+    explanation: Explanation, knobs: TuningTarget, config: CompareConfig, *, as_json: bool
 ) -> tuple[Explanation, int]:
     if not knobs.knobs:
         _note("No knob addresses the causes found: there is nothing to verify.")
         return explanation, ExitCode.OK
-    config = tuning_config(request, folder)
     with ProgressDisplay() as show:
         for knob in knobs.knobs:
             causes = sorted(set(knob.for_findings) & {one.name for one in explanation.findings})
@@ -245,31 +253,17 @@ def _prepared(
     if request.config is not None and request.target is None:
         raise InputError("--config is a recipe's: write jissoku explain nginx --config FILE")
     recipes = catalogue.recipes(request.recipes)
-    if not host.is_local:  # Its knobs are tested there.
-        return _prepared_there(request, host), None
-    if request.target is None:
-        external = selection.prepare_external(command_text=request.cmd, url=request.url)
-        return external, target_of_command(external, recipes) if external.start else None
-    recipe = catalogue.get_recipe(recipes, request.target)
+    if request.url is not None:
+        return command.from_url(request.url), None
+    if request.cmd is not None:
+        base = host.prepare_command(request.cmd)
+        return base, host.tuning_target_of_command(base, recipes)
+    recipe = catalogue.get_recipe(recipes, request.target or "")
+    base = required(host, recipe)
     if request.config is None and not recipe.knob:
-        return selection.prepare_recipe(request.target, request.recipes), None
-    knobs = tuning_target(
-        recipe,
-        recipe.knob,
-        config=Path(request.config) if request.config else None,
-        listen=request.listen,
-    )
+        return base, None
+    knobs = _with_knobs(request, recipe, base, recipe.knob, host)
     return knobs.prepared(()), knobs
-
-
-def _prepared_there(request: ExplanationRequest, host: ServerHost) -> PreparedTarget:
-    if request.target is None:
-        assert request.cmd is not None, "a URL is refused"
-        return host.prepare_command(request.cmd)
-    found = host.prepare(catalogue.get_recipe(catalogue.recipes(), request.target), "")
-    if isinstance(found, UnavailableTarget):
-        raise InputError(found.sentence)
-    return found
 
 
 @verb(ProfileRequest, output("all tables"))

@@ -1,7 +1,8 @@
-"""What of an agent's installation its clients may use in place of a command: changes, benchmarks.
+"""What of an agent's installation its clients may use in place of commands.
 
 A change of a recipe can make any program of its server, and a benchmark is a program. So an agent
-knows the experiments that are installed with it, and others need its operator's `--allow-commands`.
+knows the experiments and knobs that are installed with it, and other changes and benchmarks need
+its operator's `--allow-commands`.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from jissoku.errors import InputError
 from jissoku.fleet import wire
 from jissoku.measure import experiment_file
 from jissoku.measure.host import build_paths
+from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
 from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, run_on
+from jissoku.model import Origin
 from jissoku.model.experiment import ConfigChange, Experiment, Microbenchmark
 from jissoku.targets import catalogue
 from jissoku.targets.placeholders import fill
@@ -54,7 +57,7 @@ def is_installed_benchmark(benchmark: Microbenchmark) -> bool:
 
 
 class Installed:
-    """The agent's end: targets of a session that are changed, and its benchmarks."""
+    """The agent's end: targets of a session that are changed, knobs, and benchmarks."""
 
     def __init__(
         self,
@@ -75,25 +78,58 @@ class Installed:
         # Numbers of targets that are changed: to change them again would be another change.
         self._changed: set[int] = set()
         self._benchmarks: list[tuple[str, tuple[str, ...]]] = []
+        # Targets with knobs, by the number of the target.
+        self._tunings: dict[int, TuningTarget] = {}
 
     def answers(self) -> dict[type, Callable[[Any], msgspec.Struct]]:
         """What answers each request."""
         return {
             wire.PrepareChanged: self._prepare_changed,
+            wire.AskKnobs: self._knobs,
+            wire.PrepareSwitched: self._prepare_switched,
             wire.PrepareBenchmark: self._prepare_benchmark,
             wire.RunBenchmark: self._run_benchmark,
         }
 
     def _prepare_changed(self, asked: wire.PrepareChanged) -> wire.PrepareResult:
-        base = self._prepared(asked.prepared)
-        if asked.prepared in self._changed:
-            raise InputError(f"{base.name} is changed already")
+        base = self._unchanged(asked.prepared)
         is_known = not asked.changes or is_installed_change(base.name, asked.changes)
         if not (is_known or self._allows_commands):
             raise InputError(REFUSED.format(what=f"changes {base.name}"))
-        offered = self._offered(base.with_changes(asked.changes).with_upstream(asked.upstream))
+        return self._offered_changed(base.with_changes(asked.changes).with_upstream(asked.upstream))
+
+    def _unchanged(self, number: int) -> PreparedTarget:
+        base = self._prepared(number)
+        if number in self._changed:
+            raise InputError(f"{base.name} is changed already")
+        return base
+
+    def _offered_changed(self, target: PreparedTarget) -> wire.PrepareResult:
+        offered = self._offered(target)
         self._changed.add(offered.handle)
         return wire.PrepareResult(prepared=offered)
+
+    def _knobs(self, asked: wire.AskKnobs) -> wire.Knobs:
+        """Whether a knob has an effect can depend on the number of cores."""
+        base, known, cores = self._unchanged(asked.prepared), catalogue.recipes(), self._cores()
+        if base.origin is Origin.COMMAND:
+            found = target_of_command(base, known, len(cores))
+        else:
+            recipe = catalogue.get_recipe(known, base.name)
+            chosen = [knob for knob in recipe.knob if knob.name in asked.names]
+            found = target_of_recipe(recipe, chosen, base, len(cores))
+        if found is None:
+            return wire.Knobs(is_known=False)
+        self._tunings[asked.prepared] = found
+        return wire.Knobs(knobs=found.knobs, skipped=found.skipped)
+
+    def _prepare_switched(self, asked: wire.PrepareSwitched) -> wire.PrepareResult:
+        tuning = self._tunings.get(asked.prepared)
+        names = {knob.name for knob in tuning.knobs} if tuning else set()
+        if tuning is None or not set(asked.knobs) <= names:
+            known = ", ".join(sorted(names)) or "none"
+            raise InputError(f"target {asked.prepared} has the knobs {known}")
+        return self._offered_changed(tuning.prepared(asked.knobs))
 
     def _prepare_benchmark(self, asked: wire.PrepareBenchmark) -> wire.BenchmarkNumber:
         one = asked.benchmark

@@ -5,7 +5,7 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ from jissoku.fleet.inspection import RemoteInspector
 from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, default_folder, read_keys
 from jissoku.measure.host import LocalHost, ServerHost, TargetLauncher
 from jissoku.measure.inspection import Inspector
+from jissoku.measure.knob_changes import TuningTarget, difference
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.machine import boot, machine
 from jissoku.measure.microbenchmark import ROUND_LIMIT_S, BenchmarkRound
@@ -29,6 +30,7 @@ from jissoku.measure.observation import Observation, Observer, Report, WindowTim
 from jissoku.measure.selection import RequestOfHost
 from jissoku.model import (
     CoreAssignment,
+    Knob,
     Machine,
     Recipe,
     Run,
@@ -182,13 +184,17 @@ class RemoteHost:
         self._prepared: list[tuple[PreparedTarget, int]] = []
         # Each with the target whose runtime has names for a sampler.
         self._named: list[tuple[PreparedTarget, PreparedTarget]] = []
+        # Targets with knobs, by the agent's number and the names of these.
+        self._switched: dict[tuple[int, tuple[str, ...]], PreparedTarget] = {}
         self._server_cores: tuple[int, ...] = ()
+        self._assigned: CoreAssignment | None = None
         # Targets by their port, as URLs have it.
         self._targets: dict[int, int] = {}
 
     @property
-    def is_lost(self) -> bool:
-        return bool(self._lost)
+    def lost(self) -> str:
+        """Why the session has ended; empty while it goes on."""
+        return self._lost
 
     @property
     def is_same_machine(self) -> bool:
@@ -303,7 +309,51 @@ class RemoteHost:
 
         return run
 
+    def tuning_target(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob]
+    ) -> TuningTarget:
+        """With knobs of the agent's own recipe."""
+        self.production_cores()  # Whether a knob has an effect can depend on them.
+        names = tuple(knob.name for knob in knobs)
+        asked = wire.AskKnobs(prepared=self._number_of(base), names=names)
+        return self._tuned(recipe.name, base, self.ask(asked, wire.Knobs))
+
+    def tuning_target_of_command(
+        self, base: PreparedTarget, recipes: Mapping[str, Recipe]
+    ) -> TuningTarget | None:
+        """With knobs of the recipes that the agent has."""
+        del recipes
+        self.production_cores()
+        found = self.ask(wire.AskKnobs(prepared=self._number_of(base)), wire.Knobs)
+        return self._tuned(base.name, base, found) if found.is_known else None
+
+    def _tuned(self, name: str, base: PreparedTarget, found: wire.Knobs) -> TuningTarget:
+        number = self._number_of(base)
+
+        def switched(knobs: tuple[str, ...]) -> PreparedTarget:
+            if not knobs:
+                return base
+            if (number, knobs) not in self._switched:
+                asked = wire.PrepareSwitched(prepared=number, knobs=knobs)
+                made = self._known(self.ask(asked, wire.PrepareResult))
+                self._switched[number, knobs] = made
+            return self._switched[number, knobs]
+
+        return TuningTarget(
+            name=name,
+            knobs=found.knobs,
+            skipped=found.skipped,
+            prepared=switched,
+            diff=lambda knobs: difference(base, switched(knobs)),
+        )
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
+        """Chosen once for a session: later calls have what the first one got."""
+        if self._assigned is None:
+            self._assigned = self._chosen_cores(server, generator)
+        return self._assigned
+
+    def _chosen_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         chosen = self.ask(wire.ChooseCores(given=server), wire.ChosenCores)
         self._server_cores = chosen.server
         mine = core_lists.parse(generator) if generator else available_cores()
@@ -315,6 +365,9 @@ class RemoteHost:
     def production_cores(self) -> CoreAssignment:
         """All that the agent gives to targets: the load has none of them."""
         return self.assign_cores(None, None)
+
+    def full_load_cores(self) -> CoreAssignment:
+        return self.production_cores()
 
     def machine(self) -> Machine:
         return self._welcome.machine
@@ -483,7 +536,7 @@ class RemoteTarget(RunningTarget):
         return self._state().exit_description
 
     def output_tail(self) -> str:
-        if self._stopped or self._host.is_lost:
+        if self._stopped or self._host.lost:
             return self._last_output
         return self._state().output_tail
 
@@ -492,7 +545,7 @@ class RemoteTarget(RunningTarget):
 
     def stop(self) -> bool:
         """As that of a local target; an agent that has lost us ends it by itself."""
-        if self._stopped or self._host.is_lost:
+        if self._stopped or self._host.lost:
             return True
         self._last_output = self.output_tail()
         self._stopped = True

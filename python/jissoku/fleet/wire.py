@@ -20,6 +20,7 @@ from jissoku.measure.sampler import ProfilerError
 from jissoku.model import (
     Capability,
     ConfigFile,
+    Knob,
     Machine,
     Origin,
     StartCommand,
@@ -129,6 +130,23 @@ class PrepareChanged(msgspec.Struct, frozen=True, kw_only=True, tag="changed"):
     prepared: int
     changes: tuple[ConfigChange, ...] = ()
     upstream: Transport = Transport.TCP
+
+
+class AskKnobs(msgspec.Struct, frozen=True, kw_only=True, tag="knobs"):
+    """Which knobs a prepared target has: of a recipe some of its own, of a command those that fit.
+
+    `names` are those of the recipe.
+    """
+
+    prepared: int
+    names: tuple[str, ...] = ()
+
+
+class PrepareSwitched(msgspec.Struct, frozen=True, kw_only=True, tag="switched"):
+    """A target that was prepared with some of its knobs, which were asked for before."""
+
+    prepared: int
+    knobs: tuple[str, ...]
 
 
 class PrepareBenchmark(msgspec.Struct, frozen=True, kw_only=True, tag="benchmark"):
@@ -284,6 +302,8 @@ Request = (
     | PrepareCommand
     | PrepareNamed
     | PrepareChanged
+    | AskKnobs
+    | PrepareSwitched
     | PrepareBenchmark
     | RunBenchmark
     | ChooseCores
@@ -367,6 +387,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class PrepareResult(msgspec.Struct, frozen=True, kw_only=True):
     prepared: Prepared | None = None
     unavailable: UnavailableTarget | None = None
+
+
+class Knobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Those that have an effect there, and why others have none.
+
+    `is_known` False: it is a command of which no knob is known.
+    """
+
+    knobs: tuple[Knob, ...] = ()
+    skipped: dict[str, str] = msgspec.field(default_factory=dict)
+    is_known: bool = True
 
 
 class BenchmarkNumber(msgspec.Struct, frozen=True, kw_only=True):

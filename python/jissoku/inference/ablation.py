@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jissoku.inference import decision
 from jissoku.inference.blocks import ValidTrials, log_differences, measured, valid_trials
+from jissoku.inference.checks import bottleneck
 from jissoku.inference.compare import compare_costs, comparison_input, excluded_arms
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided
 from jissoku.inference.estimate import Looks
@@ -15,6 +16,7 @@ from jissoku.inference.texts import said
 from jissoku.model import CoreAssignment, Run, Workload, updated
 from jissoku.model.recipe import Direction, Knob
 from jissoku.model.summary import (
+    Bottleneck,
     Comparison,
     CounterReadings,
     Decision,
@@ -67,8 +69,20 @@ def rates_against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Compa
     known, excluded = valid_trials(trials), excluded_arms(run, trials)
     names = [arm.name for arm in run.arms if arm.name != run.baseline]
     found = decision.settle([_compared_rate(known, name, run, excluded) for name in names])
+    if run.load_host is not None and not run.cores.shared:
+        return {one.arm: _unless_held_down(one, known) for one in found}
     headroom = generator_headroom(run, trials)
     return {one.arm: with_generator_doubt(one, headroom) for one in found}
+
+
+def _unless_held_down(comparison: Comparison, known: ValidTrials) -> Comparison:
+    """Takes the verdict away from rates that a load generator with cores of its own held down."""
+    for name in (comparison.arm, comparison.against):
+        trials = known.with_arm(TrialKind.CLOSED_LOOP, name)
+        if bottleneck(one.conditions for one in trials if one.conditions) is Bottleneck.GENERATOR:
+            reason = said("rates", "held-down", arm=name)
+            return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
+    return comparison
 
 
 def _compared_rate(

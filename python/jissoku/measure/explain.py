@@ -20,11 +20,11 @@ from jissoku.measure import probes
 from jissoku.measure.client import ProbeError, RequestTarget
 from jissoku.measure.host import HostLoad, LocalHost, ServerHost, ready
 from jissoku.measure.inspection import Inspector
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.measure.loadgen import LoadSpec, TrialTiming
 from jissoku.measure.profile import profile_load
 from jissoku.measure.sampler import FREQUENCY_SHORT_HZ, remove_perf_maps
 from jissoku.measure.selection import recorded
-from jissoku.measure.tune import TuningTarget
 from jissoku.model import Capability, Workload, explanation as model, updated
 from jissoku.model.profile import ProfileObservation
 from jissoku.request import ExplanationRequest

@@ -5,13 +5,15 @@ decides. `jissoku.fleet` has the same for another host.
 """
 
 import random
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from jissoku.errors import InputError
 from jissoku.measure.inspection import Inspector, LocalInspector
+from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
 from jissoku.measure.loadgen import LoadSpec, Started, local_observer, run_load
 from jissoku.measure.machine import machine
 from jissoku.measure.microbenchmark import BenchmarkRound, run_on
@@ -21,6 +23,7 @@ from jissoku.measure.syscall_costs import syscall_costs
 from jissoku.model import (
     ArmMeasurement,
     CoreAssignment,
+    Knob,
     Machine,
     MachineConditions,
     Recipe,
@@ -60,6 +63,10 @@ class ServerHost(Protocol):
 
     is_local: bool
 
+    @property
+    def lost(self) -> str:
+        """Why it cannot be reached any more; empty while it can."""
+
     def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
         """Builds a recipe's target, of its own or another version; TargetError if it fails."""
 
@@ -82,11 +89,24 @@ class ServerHost(Protocol):
         InputError: the host refuses this benchmark.
         """
 
+    def tuning_target(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob]
+    ) -> TuningTarget:
+        """A recipe's target with these of its knobs; InputError if there are none."""
+
+    def tuning_target_of_command(
+        self, base: PreparedTarget, recipes: Mapping[str, Recipe]
+    ) -> TuningTarget | None:
+        """A command with the knobs of the server that it starts; None without any."""
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         """The cores of targets and load generator, of these lists; InputError if they are wrong."""
 
     def production_cores(self) -> CoreAssignment:
         """All cores that a target may have, as in production; it may share those of the load."""
+
+    def full_load_cores(self) -> CoreAssignment:
+        """Those of a closed loop at full load: all, of targets and load alike, if both are here."""
 
     def describe(self, run: Run) -> Run:
         """The header of a run with the properties of this host."""
@@ -182,6 +202,14 @@ def verified(
         yield running
 
 
+def required(host: ServerHost, recipe: Recipe) -> PreparedTarget:
+    """The target of a recipe, prepared on its host; InputError if it is not available there."""
+    found = host.prepare(recipe, "")
+    if isinstance(found, UnavailableTarget):
+        raise InputError(found.sentence)
+    return found
+
+
 def build_paths() -> BuildPaths:
     """The folders of built targets and of the contract's files, which are created."""
     cache = default_cache()
@@ -192,6 +220,7 @@ class LocalHost:
     """This machine."""
 
     is_local = True
+    lost = ""
 
     def __init__(self) -> None:
         self._quiet: dict[tuple[int, ...], QuietCores] = {}
@@ -214,6 +243,16 @@ class LocalHost:
         values = prepared.values if prepared else build_paths().values(benchmark.name)
         return partial(run_on, benchmark.name, fill(benchmark.command, values))
 
+    def tuning_target(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob]
+    ) -> TuningTarget:
+        return target_of_recipe(recipe, knobs, base)
+
+    def tuning_target_of_command(
+        self, base: PreparedTarget, recipes: Mapping[str, Recipe]
+    ) -> TuningTarget | None:
+        return target_of_command(base, recipes)
+
     def assign_cores(self, server: str | None, generator: str | None) -> CoreAssignment:
         return core_assignment(server, generator)
 
@@ -221,6 +260,10 @@ class LocalHost:
         everything = available_cores()
         generator = partition_cores(everything).generator
         return CoreAssignment(server=everything, generator=generator, shared=True)
+
+    def full_load_cores(self) -> CoreAssignment:
+        everything = available_cores()
+        return CoreAssignment(server=everything, generator=everything, shared=True)
 
     def describe(self, run: Run) -> Run:
         return run

@@ -4,19 +4,18 @@ import difflib
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.explain.settings import server_of_command
-from jissoku.measure.host import build_paths
-from jissoku.measure.tune import TuningTarget
-from jissoku.model import ChangeKind, ConfigFile, Knob, Recipe, StartCommand, UnavailableTarget
+from jissoku.model import ChangeKind, ConfigFile, Knob, Recipe, StartCommand
 from jissoku.model.updated import updated
 from jissoku.system.cores import available_cores
 from jissoku.targets import haproxy_config, nginx_config, nginx_sandbox
 from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.placeholders import require_no_placeholder
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 ALREADY_SET = "is so already"
 
@@ -24,19 +23,30 @@ ALREADY_SET = "is so already"
 ASK_LIMIT_S = 20.0
 
 
-def tuning_target(
-    recipe: Recipe, knobs: Sequence[Knob], *, config: Path | None, listen: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningTarget:
+    """A target with knobs; `skipped` ones are not tested, each with the reason.
+
+    `prepared` is the target with some knobs switched, `diff` the change to that.
+    """
+
+    name: str
+    knobs: tuple[Knob, ...]
+    prepared: Callable[[tuple[str, ...]], PreparedTarget]
+    diff: Callable[[tuple[str, ...]], str]
+    skipped: dict[str, str] = field(default_factory=dict)
+    sandbox: tuple[str, ...] = ()
+
+
+def target_of_file(
+    recipe: Recipe, base: PreparedTarget, knobs: Sequence[Knob], file: Path, listen: str
 ) -> TuningTarget:
-    base = prepare(recipe, build_paths())
-    if isinstance(base, UnavailableTarget):
-        raise InputError(base.sentence)
-    if config is None:
-        return target_of_recipe(recipe, knobs, base)
+    """The user's configuration of nginx or HAProxy, which is only read; `base` is its recipe's."""
     if recipe.name == "haproxy":
-        return target_of_haproxy_configuration(config, base, knobs, listen=listen)
+        return target_of_haproxy_configuration(file, base, knobs, listen=listen)
     if recipe.name != "nginx":
         raise InputError(f"--config is for nginx and haproxy: no reader exists for {recipe.name}'s")
-    return target_of_configuration(config, base, knobs, prefix=_prefix(base), listen=listen)
+    return target_of_configuration(file, base, knobs, prefix=_prefix(base), listen=listen)
 
 
 def target_of_configuration(
@@ -105,8 +115,13 @@ RECIPES_OF_SERVERS = {
 GO_RECIPE, GO_MARK = "go", b"\xff Go buildinf:"
 
 
-def target_of_command(base: PreparedTarget, recipes: Mapping[str, Recipe]) -> TuningTarget | None:
-    """A command of the user's own with the knobs of the server that it starts; None without any."""
+def target_of_command(
+    base: PreparedTarget, recipes: Mapping[str, Recipe], cores: int | None = None
+) -> TuningTarget | None:
+    """A command of the user's own with the knobs of the server that it starts; None without any.
+
+    `cores` is how many it may have; None: those of this machine.
+    """
     assert base.start is not None, "a command was given"
     name = RECIPES_OF_SERVERS.get(server_of_command(base.start.command), "")
     if not name and GO_MARK in Path(str(base.values["program"])).read_bytes():
@@ -119,18 +134,22 @@ def target_of_command(base: PreparedTarget, recipes: Mapping[str, Recipe]) -> Tu
         if knob.for_findings and not knob.of_application
         if all(change.kind in OF_COMMANDS for change in knob.change)
     ]
-    return target_of_recipe(updated(recipes[name], name=base.name), fitting, base)
+    return target_of_recipe(updated(recipes[name], name=base.name), fitting, base, cores)
 
 
-def target_of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget) -> TuningTarget:
+def target_of_recipe(
+    recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget, cores: int | None = None
+) -> TuningTarget:
+    """A recipe's target with these of its knobs; `cores` as above. InputError without any."""
+    count = len(available_cores()) if cores is None else cores
     if not knobs:
         raise InputError(f"the recipe {recipe.name} has no knobs to try")
     found = _target(
         recipe.name,
         knobs,
-        lambda knob: _no_effect_reason(base, knob),
+        lambda knob: _no_effect_reason(base, knob, count),
         prepared=lambda some: _prepared(base, some),
-        diff=lambda some: _diff(base, _prepared(base, some)),
+        diff=lambda some: difference(base, _prepared(base, some)),
     )
     return updated(found, skipped=dict(sorted(found.skipped.items())))
 
@@ -170,10 +189,10 @@ def _prefix(base: PreparedTarget) -> str:
     return found[1] if found else "/usr/local/nginx"
 
 
-def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
+def _no_effect_reason(base: PreparedTarget, knob: Knob, cores: int) -> str:
     if _names_directives([knob]):
         reasons = [
-            nginx_config.unfit(_configuration(config), knob, len(available_cores()))
+            nginx_config.unfit(_configuration(config), knob, cores)
             for config in base.config
             if config.name.endswith(".conf")
         ]
@@ -234,7 +253,8 @@ def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[s
     return (*command, *words)
 
 
-def _diff(before: PreparedTarget, after: PreparedTarget) -> str:
+def difference(before: PreparedTarget, after: PreparedTarget) -> str:
+    """What differs in the files, the environment and the command of a recipe's target."""
     assert before.start is not None, "a recipe has a command"
     assert after.start is not None, "with knobs, too"
     parts = [

@@ -5,7 +5,6 @@ at a time, or whose listen queue is short, is not measured by how long others wa
 """
 
 import http.client
-import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from jissoku.design.sampling_plan import SECOND, WINDOW_NS_MAX
 from jissoku.errors import TargetError
 from jissoku.inference.ablation import headroom_in
 from jissoku.measure.counting import REQUESTS
-from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming, run_load
+from jissoku.measure.host import HostLoad, LocalHost, ServerHost, verified
+from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming
 from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions, Workload, updated
 from jissoku.model.wording import plural, times
 from jissoku.system.interruption import Interruption
-from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import send_request
@@ -76,18 +75,18 @@ def pilot(
     cores: CoreAssignment,
     seed: int,
     interruption: Interruption,
+    host: ServerHost | None = None,
 ) -> Pilot:
     """Sends a target requests: one, then as many at once as it answers with room.
 
-    TargetError if it does not answer, or not under load.
+    TargetError if it does not answer, or not under load. `host` None: it runs on this machine.
     """
-    launcher = Launcher(
-        cores=cores.server, rng=random.Random(f"{seed}/pilot"), give_up=lambda: interruption.asked
-    )
+    host = host or LocalHost()
+    launcher = host.launcher(f"{seed}/pilot", cores.server, None)
     try:
-        with launcher.verified(prepared, workload) as running:
+        with verified(host, launcher, prepared, workload, lambda: interruption.asked) as running:
             closed = updated(workload, rate_rps=None)
-            found = _Pilot(running, closed, cores, seed, interruption).run()
+            found = _Pilot(running, closed, cores, seed, interruption, host).run()
     except TargetError:
         interruption.check()  # A signal is no failure of the target.
         raise
@@ -102,6 +101,7 @@ class _Pilot:
     cores: CoreAssignment
     seed: int
     interruption: Interruption
+    host: ServerHost
 
     def run(self) -> Pilot:
         began = time.monotonic_ns()
@@ -164,8 +164,10 @@ class _Pilot:
             own_processes=tuple(running.upstream_pids()),
             grace_s=GRACE_S,
         )
+        started = self.interruption.waits_for
+        load = HostLoad(host=self.host, spec=spec, cores=self.cores, started=started)
         try:
-            (measurement,), seen = run_load(spec, self.cores, self.interruption.waits_for)
+            (measurement,), seen = load.run()
         except LoadgenError as error:
             self.interruption.check()
             if not running.is_alive():

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jissoku.errors import InputError
-from jissoku.measure.host import LocalHost, ServerHost, build_paths
+from jissoku.measure.host import LocalHost, ServerHost, build_paths, required
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
@@ -32,6 +32,7 @@ from jissoku.request import (
     ExplanationRequest,
     ProfileRequest,
     SweepRequest,
+    TuningRequest,
 )
 from jissoku.request.options import with_local_texts
 from jissoku.system.redaction import redact
@@ -39,7 +40,7 @@ from jissoku.targets import catalogue, command
 from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability, read_raw_requests
 from jissoku.targets.launch import require_reachable
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -54,7 +55,12 @@ Request = ComparisonRequest | SweepRequest | ProfileRequest
 
 # Requests whose targets may be on another host.
 RequestOfHost = (
-    ComparisonRequest | ProfileRequest | ExplanationRequest | SweepRequest | ExperimentRequest
+    ComparisonRequest
+    | ProfileRequest
+    | ExplanationRequest
+    | SweepRequest
+    | ExperimentRequest
+    | TuningRequest
 )
 
 # What to do instead of an option that needs the targets on this machine.
@@ -65,9 +71,9 @@ INSTEAD_ON_ANOTHER_HOST = {
     "--baseline": "a baseline is built here; build both there, and name them with two --cmd",
     "--unix": "a Unix socket is reached on its own host only; leave it out",
     "--upstream unix": "servers behind a gateway are reached by TCP there; leave it out",
-    "--config": "a configuration is read here; name a command that reads it there with --cmd",
+    "--config": "a configuration is read here; name a command that reads it there with `jissoku"
+    " explain --cmd`, or run this without an agent there",
     "--listen": "it belongs to --config; leave it out",
-    "--verify": "knobs are tested on this machine; run the command without an agent there",
     "a longer -d than 10m": "an agent ends what takes so long; shorten it",
 }
 
@@ -138,7 +144,6 @@ def check_server_host(request: RequestOfHost) -> None:
         "--upstream unix": getattr(request, "upstream", "") == Transport.UNIX,
         "--config": getattr(request, "config", None),
         "--listen": getattr(request, "listen", ""),
-        "--verify": getattr(request, "verify", False),
         "a longer -d than 10m": getattr(request, "duration", 0.0) > REMOTE_WINDOW_MAX_S,
     }
     for name, is_given in given.items():
@@ -223,10 +228,7 @@ def _is_without_floor(wanted: Request) -> bool:
 
 
 def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
-    found = prepare(catalogue.get_recipe(catalogue.recipes(folders), name), build_paths())
-    if isinstance(found, UnavailableTarget):
-        raise InputError(found.sentence)
-    return found
+    return required(LocalHost(), catalogue.get_recipe(catalogue.recipes(folders), name))
 
 
 def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTarget:

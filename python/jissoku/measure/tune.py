@@ -10,19 +10,20 @@ at full load follow (`tune_full_load`).
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jissoku import records
 from jissoku.design import sampling_plan, variants
 from jissoku.design.variants import BASELINE, PROVEN, Combination
-from jissoku.errors import TargetError
+from jissoku.errors import HostLost, TargetError
 from jissoku.inference import ablation
 from jissoku.inference.ablation import COUNTERS, USER_US, KnobEvidence, trial_counters
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.counting import count_arm
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.measure.pilot import Pilot, pilot
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import recorded
@@ -44,10 +45,9 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.records.run_folder import holds_run
 from jissoku.request import ExplanationRequest, TuningRequest, command_line
-from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.targets.prepare import PreparedTarget
 
 # Trials that run one after the other vary more than those of two arms at once.
 FULL_LOAD_BLOCKS_MIN = 12
@@ -55,22 +55,10 @@ FULL_LOAD_BLOCKS_MIN = 12
 # The part of the knobs with a counter of their own that counting leaves undecided.
 STILL_OPEN = 0.4
 
+# What a tuning has of the explanation that asked for it.
+SHARED = ("config", "listen", "path", "header", "server_host", "server_keys")
+
 NOT_MEASURED = "not measured: the tuning was interrupted before"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningTarget:
-    """A target with knobs; `skipped` ones are not tested, each with the reason.
-
-    `prepared` is the target with some knobs switched, `diff` the change to that.
-    """
-
-    name: str
-    knobs: tuple[Knob, ...]
-    prepared: Callable[[tuple[str, ...]], PreparedTarget]
-    diff: Callable[[tuple[str, ...]], str]
-    skipped: dict[str, str] = field(default_factory=dict)
-    sandbox: tuple[str, ...] = ()
 
 
 def _measured(
@@ -79,15 +67,22 @@ def _measured(
     target: TuningTarget,
     combinations: Sequence[Combination],
     listener: ProgressListener,
-) -> tuple[bool, Run, tuple[Trial, ...]]:
-    """Runs a campaign with its records in a folder of this name; whether it finished, and these."""
-    arms = []
-    for one in combinations:
-        prepared = target.prepared(one.knobs)
-        arms.append(PreparedArm(prepared.arm(one.name), prepared))
-    config = updated(config, arms_prepared=tuple(arms), folder=config.folder / name)
-    finished = compare(config, listener)
-    run, trials = records.read(config.folder)
+) -> tuple[bool, Run | None, tuple[Trial, ...]]:
+    """Runs a campaign with its records in a folder of this name; whether it finished, and these.
+
+    Without records the host of the target was lost before; it may also be lost meanwhile.
+    """
+    arms, finished = [], False
+    folder = config.folder / name
+    with suppress(HostLost):
+        for one in combinations:
+            prepared = target.prepared(one.knobs)
+            arms.append(PreparedArm(prepared.arm(one.name), prepared))
+        config = updated(config, arms_prepared=tuple(arms), folder=folder)
+        finished = compare(config, listener)
+    if not holds_run(folder):
+        return False, None, ()
+    run, trials = records.read(folder)
     return finished, run, tuple(trials)
 
 
@@ -97,17 +92,21 @@ def tune_full_load(
     knobs = tuple(knob for knob in target.knobs if knob.objective is KnobGoal.RATE)
     if not knobs or not text.finished:
         return text
-    if len(available_cores()) < 2:
+    cores = config.host.full_load_cores()
+    if len(cores.server) < 2:
         alone = tuple(
             KnobResult(knob=knob, decision=Decision.UNDECIDED, sentence="there is one core only")
             for knob in knobs
         )
         return updated(text, results=(*text.results, *alone))
     names = tuple(knob.name for knob in knobs)
-    listener.note(f"At full load, on shared cores: {', '.join(names)}.")
-    config = _at_full_load(config)
+    where = ", on shared cores" if cores.shared else ""
+    listener.note(f"At full load{where}: {', '.join(names)}.")
+    config = _at_full_load(config, cores)
     combinations = variants.one_at_a_time(names)
     finished, run, trials = _measured(config, "full-load", target, combinations, listener)
+    if run is None:
+        return updated(text, finished=False)
     rates = ablation.rates_against_baseline(run, trials)
     arms = zip(knobs, map(variants.name_alone, names), strict=True)
     found = [
@@ -130,6 +129,8 @@ def tune_full_load(
     config = updated(config, seed=config.seed + 2)
     combinations = variants.confirmation(accepted, text.kept)
     finished, run, trials = _measured(config, "full-load-proof", target, combinations, listener)
+    if run is None:
+        return updated(text, finished=False)
     bundle = ablation.rates_against_baseline(run, trials)[PROVEN]
     same = ablation.same_answers(trials, (BASELINE, PROVEN))
     kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
@@ -143,12 +144,11 @@ def tune_full_load(
     )
 
 
-def _at_full_load(config: CompareConfig) -> CompareConfig:
-    everything = available_cores()
+def _at_full_load(config: CompareConfig, cores: CoreAssignment) -> CompareConfig:
     blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks_max)
     return updated(
         config,
-        cores=CoreAssignment(server=everything, generator=everything, shared=True),
+        cores=cores,
         workload=updated(config.workload, rate_rps=None),
         joint_trials=False,
         closed_loop=True,
@@ -164,7 +164,8 @@ def _at_full_load(config: CompareConfig) -> CompareConfig:
 def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener) -> TuningResult:
     """Tests every knob, and confirms the accepted ones together.
 
-    Interrupted, it returns what is known; a knob that was not measured is undecided.
+    Interrupted, or without the host of the target, which then is `lost`, it returns what is known;
+    a knob that was not measured is undecided.
     TargetError if the configuration as it is cannot be measured.
     """
     asked = config.request
@@ -173,7 +174,7 @@ def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener
     with Interruption() as interruption:
         tuner = _Tuner(target, config, listener, interruption)
         finished = False
-        with suppress(Interrupted):
+        with suppress(Interrupted, HostLost):
             if target.knobs:
                 tuner.look()
             finished = True
@@ -218,7 +219,7 @@ def _complete(target: TuningTarget, config: CompareConfig, text: TuningResult) -
 def _command(config: CompareConfig, names: str) -> str:
     asked = config.request
     if isinstance(asked, ExplanationRequest):
-        shared = {field: getattr(asked, field) for field in ("config", "listen", "path", "header")}
+        shared = {field: getattr(asked, field) for field in SHARED}
         asked = TuningRequest(target=asked.target or "", rate=asked.rate, **shared)
     if not isinstance(asked, TuningRequest):
         return ""
@@ -286,7 +287,7 @@ class _Tuner:
     def _pilot(self) -> Pilot:
         config = self.config
         workload, prepared = config.workload, self.target.prepared(())
-        found = pilot(prepared, workload, config.cores, config.seed, self.interruption)
+        found = pilot(prepared, workload, config.cores, config.seed, self.interruption, config.host)
         if found.remark:
             self.progress.note(found.remark)
         # Both arms of a pair have their part of a load that the slowest arm reaches.
@@ -329,7 +330,13 @@ class _Tuner:
         prepared = self.target.prepared(knobs)
         try:
             return count_arm(
-                prepared, config.workload, config.cores, seed, requests, lambda: interruption.asked
+                prepared,
+                config.workload,
+                config.cores,
+                seed,
+                requests,
+                lambda: interruption.asked,
+                config.host,
             )
         except TargetError as error:
             interruption.check()
@@ -442,6 +449,8 @@ class _Tuner:
             plan = updated(plan, seconds=max(1.0, min(plan.seconds, left_s)))
         config = updated(self.config, plan=plan, aim=aim)
         finished, run, trials = _measured(config, name, self.target, combinations, self.progress)
+        if run is None:
+            return False, {}
         self.trials.extend(trials)
         if run.loads and not self.config.loads:
             self.config = updated(self.config, loads=run.loads[-1:])

@@ -207,6 +207,8 @@ class TuningRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb",
     rate: Annotated[int | None, shared.RATE] = None
     standard: Annotated[bool, option("--standard")] = False
     seed: shared.Seed = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""
 
 
 class ExplanationRequest(
