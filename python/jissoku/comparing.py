@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from jissoku.cli.frame import version_line
 from jissoku.errors import InputError, RecordError
-from jissoku.fleet.remote import host_of
+from jissoku.fleet.connecting import host_of
 from jissoku.measure.asked_comparison import check_asked, measured_comparison
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.reports import write_reports

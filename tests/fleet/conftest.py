@@ -11,8 +11,9 @@ import pytest
 
 from jissoku.fleet.agent import Agent
 from jissoku.fleet.channel import Channel
+from jissoku.fleet.connecting import connected
 from jissoku.fleet.keys import AGENT, CLIENT, ListenAddress, make_keys, read_keys
-from jissoku.fleet.remote import RemoteHost, connected
+from jissoku.fleet.remote import RemoteHost
 
 VERSION = "jissoku of a test"
 

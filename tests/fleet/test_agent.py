@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import HostLost, InputError, JissokuError
-from jissoku.fleet import agent as agents, remote, wire
+from jissoku.fleet import agent as agents, connecting, wire
 from jissoku.fleet.agent import PENDING_MAX
 from jissoku.fleet.channel import Channel, ChannelClosed
+from jissoku.fleet.connecting import connected
 from jissoku.fleet.keys import AGENT, CLIENT, Keys, ListenAddress, make_keys, read_keys
-from jissoku.fleet.remote import RemoteHost, connected
+from jissoku.fleet.remote import RemoteHost
 from jissoku.model import Transport, Workload
 from jissoku.targets import catalogue
 from tests.fleet.conftest import VERSION, RunningAgent
@@ -256,7 +257,7 @@ def test_a_flood_does_not_reach_a_session(agent: RunningAgent) -> None:
 def test_one_client_is_served_at_a_time(
     agent: RunningAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "RETRIES_S", (0.01,))
+    monkeypatch.setattr(connecting, "RETRIES_S", (0.01,))
     with (
         agent.client(),
         pytest.raises(JissokuError, match="another client may be using it"),

@@ -13,7 +13,7 @@ from jissoku.cli.help import GROUPS, Grouped
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import JissokuError
-from jissoku.fleet.remote import host_of
+from jissoku.fleet.connecting import host_of
 from jissoku.measure import ci
 from jissoku.measure.asked_comparison import check_asked, measured_comparison
 from jissoku.measure.selection import folder_for

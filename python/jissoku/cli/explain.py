@@ -12,7 +12,7 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.fleet.remote import host_of
+from jissoku.fleet.connecting import host_of
 from jissoku.measure import selection
 from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look

@@ -13,7 +13,7 @@ from jissoku.design import schedule as scale
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import Bisection, bisect as halve
 from jissoku.errors import InputError
-from jissoku.fleet.remote import host_of
+from jissoku.fleet.connecting import host_of
 from jissoku.inference.bounds import check_arms
 from jissoku.measure import experiment as story, experiment_file
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch

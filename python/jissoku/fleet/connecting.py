@@ -1,0 +1,124 @@
+"""Connects to an agent: a session of one client, which ends with its block."""
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from jissoku.errors import InputError, JissokuError
+from jissoku.fleet import wire
+from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
+from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, default_folder, read_keys
+from jissoku.fleet.remote import RemoteHost
+from jissoku.measure.host import LocalHost, ServerHost
+from jissoku.measure.machine import boot
+from jissoku.measure.selection import RequestOfHost
+
+CONNECT_S = 5.0
+
+# Pauses before further attempts to connect: an agent is busy for a moment after its last client.
+RETRIES_S = (0.1, 0.4, 1.0, 1.5)
+
+
+def default_keys(given: str) -> Path:
+    return Path(given) if given else default_folder()
+
+
+@contextmanager
+def host_of(request: RequestOfHost, version: str) -> Iterator[ServerHost]:
+    """The host of a request's targets: this machine, or that of the agent it names."""
+    if not request.server_host:
+        yield LocalHost()
+        return
+    address = ListenAddress.parse(request.server_host, "--server-host")
+    keys = read_keys(default_keys(request.server_keys), CLIENT)
+    with connected(address, keys, version) as host:
+        yield host
+
+
+@contextmanager
+def connected(address: ListenAddress, keys: Keys, version: str) -> Iterator[RemoteHost]:
+    """A session with an agent, which ends with the block.
+
+    InputError: the address is unknown, the agent has another version, or it is in use.
+    JissokuError: it cannot be reached, or refuses the keys.
+    """
+    where = f"the agent on {address.text}"
+    channel = _opened_in_time(address, keys, where)
+    try:
+        greeting = _first(channel, wire.Greeting, where)
+        if (greeting.protocol, greeting.version) != (wire.PROTOCOL, version):
+            raise InputError(
+                f"{where} is {greeting.version}, and this is {version}: install the same version on"
+                " both hosts"
+            )
+        proof = wire.proof_of(keys.token, greeting.nonce)
+        _send(channel, wire.Hello(proof=proof, boot=boot()), where)
+        channel.allow(wire.MESSAGE_BYTES_MAX)
+        reply = _first(channel, wire.Reply, where)
+        if reply.failure:
+            raise wire.error_of(reply, where)
+        welcome = wire.decoded(bytes(reply.result), wire.Welcome)
+        yield RemoteHost(address, channel, welcome)
+    finally:
+        channel.close()
+
+
+class _BusyError(JissokuError):
+    """The agent closes connections, because it serves a client."""
+
+
+def _opened_in_time(address: ListenAddress, keys: Keys, where: str) -> Channel:
+    for pause_s in RETRIES_S:
+        with suppress(_BusyError):
+            return _opened(address, keys, where)
+        time.sleep(pause_s)
+    return _opened(address, keys, where)
+
+
+def _opened(address: ListenAddress, keys: Keys, where: str) -> Channel:
+    try:
+        plain = socket.create_connection((address.host, address.port), CONNECT_S)
+    except socket.gaierror as error:
+        raise InputError(f"--server-host {address.text}: no such host: {error.strerror}") from error
+    except OSError as error:
+        raise JissokuError(
+            f"{where} cannot be reached: {error.strerror or error}; start it on that host with"
+            f" `jissoku agent --listen {address.text}`"
+        ) from error
+    try:
+        encrypted = keys.context.wrap_socket(kept_alive(plain), server_hostname=address.host)
+    except ssl.SSLCertVerificationError as error:
+        raise JissokuError(
+            f"{where} is not the one of these keys: {error.verify_message}; make new keys for its"
+            " address, and copy them to both hosts"
+        ) from error
+    except OSError as error:
+        plain.close()
+        raise _BusyError(
+            f"{where} has closed the connection: another client may be using it, or it is no agent"
+        ) from error
+    return Channel(encrypted, wire.HELLO_BYTES_MAX)
+
+
+def _first(channel: Channel, kind: type[wire.Message], where: str) -> wire.Message:
+    try:
+        return wire.decoded(channel.receive(CONNECT_S), kind)
+    except ChannelClosed as error:
+        raise JissokuError(
+            f"{where} {error}: it refuses these keys, or serves another client; copy the folder of"
+            " its keys to this host"
+        ) from error
+    except wire.WireError as error:
+        raise JissokuError(f"{where} sends {error}") from error
+
+
+def _send(channel: Channel, message: msgspec.Struct, where: str) -> None:
+    try:
+        channel.send(wire.encoded(message), CONNECT_S)
+    except ChannelClosed as error:
+        raise JissokuError(f"{where} {error}") from error
