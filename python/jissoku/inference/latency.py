@@ -46,7 +46,7 @@ class LatencyDistribution:
         if not self.total:
             return 0
         wanted = max(1, int(fraction * self.total + 0.5))
-        lowest, highest = _bounds(int(self.buckets[np.searchsorted(self.cumulative, wanted)]))
+        lowest, highest = self._bounds_of(wanted)
         return highest if fraction else lowest
 
     def between(self, fraction: float) -> float:
@@ -56,12 +56,13 @@ class LatencyDistribution:
         Quantiles in Statistical Packages, 1996, definition 8, whose median is nearly unbiased.
         """
         rank = min(max(1.0, (self.total + 1 / 3) * fraction + 1 / 3), float(self.total))
-        below, above = (self._ranked(place) for place in (math.floor(rank), math.ceil(rank)))
+        places = (math.floor(rank), math.ceil(rank))
+        below, above = (max(1, self._bounds_of(place)[1]) for place in places)
         return float(below * (above / below) ** (rank % 1))
 
-    def _ranked(self, rank: int) -> int:
-        """The nanoseconds of the response of this rank; the fastest one has 1."""
-        return max(1, _bounds(int(self.buckets[np.searchsorted(self.cumulative, rank)]))[1])
+    def _bounds_of(self, rank: int) -> tuple[int, int]:
+        """The nanoseconds of the response of this rank: its bucket; the fastest one has rank 1."""
+        return _bounds(int(self.buckets[np.searchsorted(self.cumulative, rank)]))
 
 
 @lru_cache(maxsize=DECODED_MAX)
