@@ -132,7 +132,7 @@ impl Handler for WsgiHandler {
             has_body: head.body != jissoku_http::framing::Body::Empty,
             is_head: head.method == Method::Head,
             version: head.version,
-            name: RequestName::new(head, bytes),
+            name: self.wsgi.names.name(head, bytes),
             response: None,
             clock: None,
         }

@@ -23,7 +23,7 @@ pub(crate) enum Sink {
     /// Nothing is sent before the call ends.
     Deferred(SendBuffer),
     /// The connection, on the thread of its worker, and for how long it was waited for.
-    Connection(EarlyOutput, u64),
+    Connection(Box<EarlyOutput>, u64),
     /// The worker, which owns the connection.
     Thread(Box<Link>, SendBuffer),
 }

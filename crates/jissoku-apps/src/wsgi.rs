@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
+use crate::request_name::RequestNames;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -18,6 +19,7 @@ use crate::start_response::Starter;
 pub(crate) struct Wsgi {
     app: Py<PyAny>,
     pub(crate) environs: Environs,
+    pub(crate) names: RequestNames,
     /// For the next response.
     starter: Option<Starter>,
     date: DateCache,
@@ -25,7 +27,13 @@ pub(crate) struct Wsgi {
 
 impl Wsgi {
     pub(crate) fn new(app: Py<PyAny>, environs: Environs) -> Self {
-        Self { app, environs, starter: None, date: DateCache::default() }
+        Self {
+            app,
+            environs,
+            names: RequestNames::default(),
+            starter: None,
+            date: DateCache::default(),
+        }
     }
 
     /// Sets the time, on the monotonic clock.

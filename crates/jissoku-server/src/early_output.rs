@@ -15,6 +15,31 @@ pub(crate) struct EarlyState {
     pub(crate) tls: Option<TlsOutput>,
     /// Bytes that were sent early and are not counted yet.
     pub(crate) sent: usize,
+    /// The memory of the last call, for the next one.
+    spare: Option<Box<EarlyOutput>>,
+}
+
+impl EarlyState {
+    /// Lends `output` for a call, with the TLS session of its connection.
+    pub(crate) fn lend(&mut self, socket: SocketNumber, output: SendBuffer) -> Box<EarlyOutput> {
+        let early = EarlyOutput { socket, output, tls: self.tls.take(), sent: 0 };
+        match self.spare.take() {
+            Some(mut spare) => {
+                *spare = early;
+                spare
+            }
+            None => Box::new(early),
+        }
+    }
+
+    /// Takes back what was lent, and returns the output.
+    pub(crate) fn take_back(&mut self, mut early: Box<EarlyOutput>) -> SendBuffer {
+        self.tls = early.tls.take();
+        self.sent += early.sent;
+        let output = std::mem::take(&mut early.output);
+        self.spare = Some(early);
+        output
+    }
 }
 
 /// The TLS session of a connection, and its records that are not sent yet.
@@ -29,20 +54,12 @@ pub(crate) struct TlsOutput {
 #[derive(Debug)]
 pub struct EarlyOutput {
     socket: SocketNumber,
-    pub(crate) output: SendBuffer,
-    pub(crate) tls: Option<TlsOutput>,
-    pub(crate) sent: usize,
+    output: SendBuffer,
+    tls: Option<TlsOutput>,
+    sent: usize,
 }
 
 impl EarlyOutput {
-    pub(crate) const fn new(
-        socket: SocketNumber,
-        output: SendBuffer,
-        tls: Option<TlsOutput>,
-    ) -> Self {
-        Self { socket, output, tls, sent: 0 }
-    }
-
     /// The output, before it is encrypted.
     pub const fn output(&mut self) -> &mut SendBuffer {
         &mut self.output

@@ -318,18 +318,15 @@ impl Response<'_> {
     /// Takes the output of the connection of `socket`, to send it during this call;
     /// [`Response::put_back`] has to follow. `None` if earlier output is not sent yet, or if this
     /// output does not go to the connection as it is.
-    pub fn take_early(&mut self, socket: SocketNumber) -> Option<EarlyOutput> {
+    pub fn take_early(&mut self, socket: SocketNumber) -> Option<Box<EarlyOutput>> {
         let early = self.early.as_mut().filter(|_| self.unsent == 0)?;
-        Some(EarlyOutput::new(socket, std::mem::take(self.output), early.tls.take()))
+        Some(early.lend(socket, std::mem::take(self.output)))
     }
 
     /// Puts the output back.
-    pub fn put_back(&mut self, early: EarlyOutput) {
-        let EarlyOutput { output, tls, sent, .. } = early;
-        *self.output = output;
+    pub fn put_back(&mut self, early: Box<EarlyOutput>) {
         if let Some(state) = &mut self.early {
-            state.tls = tls;
-            state.sent += sent;
+            *self.output = state.take_back(early);
         }
     }
 

@@ -26,7 +26,7 @@ use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
 use crate::interpreter;
-use crate::request_name::RequestName;
+use crate::request_name::RequestNames;
 use crate::response_head::Expectation;
 
 /// How often a shutdown checks whether tasks have ended.
@@ -38,6 +38,7 @@ pub(crate) struct AsgiHandler {
     /// A coroutine function that calls the application.
     app: Py<PyAny>,
     shared: Arc<Shared>,
+    names: RequestNames,
     scopes: Scopes,
     tasks: Tasks,
     signals: Arc<Signals>,
@@ -70,6 +71,7 @@ impl AsgiHandler {
         Ok(Self {
             app: event_loop.0.inside_of_task(app)?.unbind(),
             shared: Arc::new(Shared::new(python, event_loop.0.bind(python), server.asgi)?),
+            names: RequestNames::default(),
             scopes: Scopes::new(python, server, &state)?,
             tasks: Tasks::new(python, &event_loop.0)?,
             signals: Arc::clone(&event_loop.0.signals),
@@ -170,7 +172,7 @@ impl Handler for AsgiHandler {
             is_head: head.method == Method::Head,
             persists: head.keeps_alive,
             request_id: request_id.cloned(),
-            name: RequestName::new(head, bytes),
+            name: self.names.name(head, bytes),
         };
         let body = (head.body != Body::Empty, head.expects_continue);
         Python::attach(|python| {

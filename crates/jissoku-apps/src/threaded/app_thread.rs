@@ -13,7 +13,6 @@ use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::overlay;
 use crate::python_thread;
-use crate::request_name::RequestName;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -156,7 +155,7 @@ fn call(
         is_head,
         persists,
         request_id,
-        name: RequestName::new(&head, &bytes),
+        name: wsgi.names.name(&head, &bytes),
     };
     wsgi.respond(python, environ, expectation, sink)
 }
