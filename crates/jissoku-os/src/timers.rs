@@ -14,6 +14,19 @@
 //! taking one cost 33 ns in a heap and 26 ns in the wheel (52 and 45 ns if delays vary), of about
 //! 24 us of CPU time per request with 10,000 connections, 25,000 requests/s and a delay of 250 ms.
 
+/// The earliest of these times.
+///
+/// Asked for at each wake-up of a worker: without branches, in place of a chain of iterators, which
+/// took 200 instructions in a gateway.
+#[inline]
+#[must_use]
+pub fn earliest<const COUNT: usize>(times_ns: [Option<u64>; COUNT]) -> Option<u64> {
+    let earliest_ns = times_ns
+        .iter()
+        .fold(u64::MAX, |earliest_ns, time_ns| earliest_ns.min(time_ns.unwrap_or(u64::MAX)));
+    (earliest_ns != u64::MAX).then_some(earliest_ns)
+}
+
 /// What has a timer: a place in a slab, and which one of its successive values.
 pub trait TimerOwner: Copy + PartialEq {
     /// Its place, less than the largest number of values at once.
@@ -106,7 +119,12 @@ impl<K: TimerOwner> Timers<K> {
     }
 
     /// As [`Timers::take_due`], with the time at which it was due.
+    #[inline]
     pub fn take_due_with_time(&mut self, now_ns: u64) -> Option<(u64, K)> {
+        if self.earliest_ns()? > now_ns { None } else { self.take_first_due(now_ns) }
+    }
+
+    fn take_first_due(&mut self, now_ns: u64) -> Option<(u64, K)> {
         while self.earliest_ns()? <= now_ns {
             let Entry { index, .. } = self.heap[0];
             let slot = self.slots[index]?;

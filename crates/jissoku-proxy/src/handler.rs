@@ -23,6 +23,7 @@ use std::sync::Arc;
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
 use jissoku_os::driver::{Action, ConnectionId, NewConnection, Opening, SendBuffer};
+use jissoku_os::timers::earliest;
 use jissoku_server::{
     AbandonReason, Background, BodyFlow, Handler, LogRecord, Metrics, Outbound, Progress,
     RequestHead, Response, Service, Timers, TlsFailure, TlsOpening, UpstreamEvent,
@@ -232,11 +233,14 @@ impl Background for GatewayHandler {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        let retry_ns = self.retries.earliest_ns();
-        let gather_ns = self.gather.earliest_ns();
-        let hedge_ns = self.hedges.earliest_ns();
-        let own = [self.upstreams.earliest_ns(), self.queues_due_ns, self.spares_due_ns];
-        own.into_iter().chain([retry_ns, gather_ns, hedge_ns]).flatten().min()
+        earliest([
+            self.upstreams.earliest_ns(),
+            self.queues_due_ns,
+            self.spares_due_ns,
+            self.retries.earliest_ns(),
+            self.gather.earliest_ns(),
+            self.hedges.earliest_ns(),
+        ])
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {

@@ -12,6 +12,7 @@ use jissoku_os::driver::{
     Action, ConnectionId, Driver, EventHandler, NewConnection, PollOutcome, SendBuffer, Wakeup,
 };
 use jissoku_os::socket;
+use jissoku_os::timers::earliest;
 
 use crate::connection::Connection;
 use crate::connection_limiter::ConnectionLimiter;
@@ -446,10 +447,15 @@ impl<H: Handler> EventHandler for Worker<H> {
     #[inline]
     fn deadline_ns(&mut self) -> Option<u64> {
         let WorkerContext { timers, telemetry, handler, .. } = &mut self.context;
-        let own = [timers.earliest_ns(), self.next_sweep_ns, telemetry.deadline_ns()];
         let outbound_ns = handler.outbound().and_then(|it| it.deadline_ns());
         let loop_ns = handler.event_loop().and_then(|it| it.deadline_ns());
-        own.into_iter().chain([outbound_ns, loop_ns]).flatten().min()
+        earliest([
+            timers.earliest_ns(),
+            self.next_sweep_ns,
+            telemetry.deadline_ns(),
+            outbound_ns,
+            loop_ns,
+        ])
     }
 
     #[inline]

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
+use crate::timers::earliest;
 use acceptor::{AcceptResult, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
 use slot::{Slot, interest};
@@ -279,8 +280,8 @@ impl<H: EventHandler> Driver<H> {
         if !self.queue.is_empty() || self.sweep.is_active() {
             return Ok(NextWait::NonBlocking);
         }
-        let deadlines = [handler.deadline_ns(), self.acceptor.resume_ns()];
-        self.deadline_timer.prepare(deadlines.into_iter().flatten().min(), self.now_ns)
+        let deadline_ns = earliest([handler.deadline_ns(), self.acceptor.resume_ns()]);
+        self.deadline_timer.prepare(deadline_ns, self.now_ns)
     }
 
     fn resume_accepting(&mut self) -> io::Result<()> {

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::clock;
 use crate::socket::is_resource_exhausted;
+use crate::timers::earliest;
 use crate::uring::{Completion, Ring, SendRequest, Wait};
 use acceptor::{AcceptedSocket, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
@@ -239,7 +240,7 @@ impl<H: EventHandler> Driver<H> {
             return Wait::NonBlocking;
         }
         let deadlines = [handler.deadline_ns(), self.acceptor.resume_ns()];
-        let Some(deadline_ns) = deadlines.into_iter().flatten().min() else { return Wait::Forever };
+        let Some(deadline_ns) = earliest(deadlines) else { return Wait::Forever };
         match deadline_ns.saturating_sub(clock::monotonic_ns()) {
             0 => Wait::NonBlocking,
             left_ns => Wait::For(Duration::from_nanos(left_ns)),
