@@ -14,7 +14,7 @@ const SIZE_MAX: usize = 126;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestName(Option<Arc<Text>>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Text {
     bytes: [u8; SIZE_MAX],
     size: u8,
@@ -22,11 +22,9 @@ struct Text {
 }
 
 impl Text {
-    fn of(head: &Head, bytes: &[u8]) -> Self {
-        let target = head.path_and_query(bytes);
-        let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+    fn new(method: &[u8], path: &[u8]) -> Self {
         let mut text = Self { bytes: [0; SIZE_MAX], size: 0, is_cut: false };
-        for part in [head.method_name.of(bytes), b" ", &target[..end]] {
+        for part in [method, b" ", path] {
             let start = usize::from(text.size);
             let size = part.len().min(SIZE_MAX - start);
             text.bytes[start..start + size].copy_from_slice(&part[..size]);
@@ -34,6 +32,11 @@ impl Text {
             text.is_cut |= size < part.len();
         }
         text
+    }
+
+    fn is(&self, method: &[u8], path: &[u8]) -> bool {
+        let rest = self.bytes[..usize::from(self.size)].strip_prefix(method);
+        !self.is_cut && rest.and_then(|rest| rest.strip_prefix(b" ")) == Some(path)
     }
 }
 
@@ -47,14 +50,16 @@ pub(crate) struct RequestNames {
 impl RequestNames {
     /// That of a request with this head.
     pub(crate) fn name(&mut self, head: &Head, bytes: &[u8]) -> RequestName {
-        let text = Text::of(head, bytes);
+        let (method, target) = (head.method_name.of(bytes), head.path_and_query(bytes));
+        let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        let path = &target[..end];
         match &mut self.last {
-            Some(last) if **last == text => {}
+            Some(last) if last.is(method, path) => {}
             Some(last) => match Arc::get_mut(last) {
-                Some(last) => *last = text,
-                None => *last = Arc::new(text),
+                Some(last) => *last = Text::new(method, path),
+                None => *last = Arc::new(Text::new(method, path)),
             },
-            None => self.last = Some(Arc::new(text)),
+            None => self.last = Some(Arc::new(Text::new(method, path))),
         }
         RequestName(self.last.clone())
     }

@@ -20,25 +20,33 @@ pub(crate) struct EarlyState {
 }
 
 impl EarlyState {
-    /// Lends `output` for a call, with the TLS session of its connection.
-    pub(crate) fn lend(&mut self, socket: SocketNumber, output: SendBuffer) -> Box<EarlyOutput> {
-        let early = EarlyOutput { socket, output, tls: self.tls.take(), sent: 0 };
-        match self.spare.take() {
-            Some(mut spare) => {
-                *spare = early;
-                spare
-            }
-            None => Box::new(early),
+    /// Lends `output` for a call, with the TLS session of its connection, and leaves an empty one.
+    pub(crate) fn lend(
+        &mut self,
+        socket: SocketNumber,
+        output: &mut SendBuffer,
+    ) -> Box<EarlyOutput> {
+        let mut early = self.spare.take().unwrap_or_else(|| Box::new(EarlyOutput::new(socket)));
+        early.socket = socket;
+        std::mem::swap(&mut early.output, output);
+        if self.tls.is_some() {
+            early.tls = self.tls.take();
         }
+        early
     }
 
-    /// Takes back what was lent, and returns the output.
-    pub(crate) fn take_back(&mut self, mut early: Box<EarlyOutput>) -> SendBuffer {
-        self.tls = early.tls.take();
-        self.sent += early.sent;
-        let output = std::mem::take(&mut early.output);
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&mut self, mut early: Box<EarlyOutput>, output: &mut SendBuffer) {
+        if early.tls.is_some() {
+            self.tls = early.tls.take();
+        }
+        self.sent += std::mem::take(&mut early.sent);
+        std::mem::swap(&mut early.output, output);
+        // What was written to the place that it left belongs to no response.
+        if !early.output.is_empty() {
+            early.output = SendBuffer::default();
+        }
         self.spare = Some(early);
-        output
     }
 }
 
@@ -60,6 +68,10 @@ pub struct EarlyOutput {
 }
 
 impl EarlyOutput {
+    fn new(socket: SocketNumber) -> Self {
+        Self { socket, output: SendBuffer::default(), tls: None, sent: 0 }
+    }
+
     /// The output, before it is encrypted.
     pub const fn output(&mut self) -> &mut SendBuffer {
         &mut self.output

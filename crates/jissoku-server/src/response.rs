@@ -320,13 +320,13 @@ impl Response<'_> {
     /// output does not go to the connection as it is.
     pub fn take_early(&mut self, socket: SocketNumber) -> Option<Box<EarlyOutput>> {
         let early = self.early.as_mut().filter(|_| self.unsent == 0)?;
-        Some(early.lend(socket, std::mem::take(self.output)))
+        Some(early.lend(socket, self.output))
     }
 
     /// Puts the output back.
     pub fn put_back(&mut self, early: Box<EarlyOutput>) {
         if let Some(state) = &mut self.early {
-            *self.output = state.take_back(early);
+            state.take_back(early, self.output);
         }
     }
 
