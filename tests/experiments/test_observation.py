@@ -41,7 +41,7 @@ def experiment(*tests: str, command: tuple[str, ...] = ("{python}", "-c", PRINTS
 
 def run(asked: Experiment) -> dict[str, BenchmarkOutput]:
     rounds = counting.prepare_benchmarks(asked, {}, LocalHost())
-    return counting.run_benchmarks(asked, rounds, CORES, ProgressListener())
+    return dict(counting.run_benchmarks(asked, rounds, CORES, ProgressListener()))
 
 
 def test_only_what_claims_speak_of_is_counted_and_run() -> None:

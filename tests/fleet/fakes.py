@@ -60,6 +60,9 @@ class FakeTarget(RunningTarget):
     def root(self) -> int | None:
         return None
 
+    def is_alive(self) -> bool:
+        return self.is_alive_after(0.0)
+
     def is_alive_after(self, limit_s: float) -> bool:
         del limit_s
         self._host.require()

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from jissoku import records
 from jissoku.cli.measuring import run
 from jissoku.design.variants import arms
-from jissoku.errors import InputError, TargetError
+from jissoku.errors import HostLost, InputError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.installed import experiments, is_installed_benchmark, is_installed_change
 from jissoku.fleet.remote import RemoteHost
 from jissoku.measure.client import Client, ProbeError, RequestTarget
 from jissoku.measure.host import ServerHost, verified
 from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK
-from jissoku.model import CoreAssignment, Transport, Workload
+from jissoku.model import CoreAssignment, CounterReadings, Transport, Workload
 from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.request import ExperimentRequest
 from jissoku.targets import catalogue
@@ -67,6 +67,30 @@ test = ["rate(ours@{work}) < 100 * rate(python@{work})"]
 name = "calls"
 text = "Ours has few calls."
 test = ["calls(ours@{work}) < 9"]
+"""
+
+TWO_COUNTS = """
+[[claim]]
+name = "calls of the other"
+text = "The other has few calls, too."
+test = ["calls(python@hello) < 99"]
+"""
+
+TWO_BENCHMARKS = """
+[[benchmark]]
+name = "micro"
+command = ["{python}", "-c", "print('one_ns 1.0')"]
+rounds = 6
+
+[[benchmark]]
+name = "nano"
+command = ["{python}", "-c", "print('one_ns 2.0')"]
+rounds = 6
+
+[[claim]]
+name = "both"
+text = "Both programs are alike."
+test = ["benchmark.one_ns(micro) < 9 * benchmark.one_ns(nano)"]
 """
 
 UNTESTABLE = """
@@ -278,3 +302,40 @@ def test_without_strace_counting_says_what_the_host_needs(
             host.inspector(running, CORES).counted(),
         ):
             pytest.fail("it has no strace")
+
+
+def test_counts_and_benchmarks_before_a_host_is_lost_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second benchmark, and then the second count, is asked of a host that is gone."""
+    host = FakeHost()
+    text = TARGETS + HELLO + CLAIMS.format(work="hello") + TWO_COUNTS + TWO_BENCHMARKS
+    counted: list[str] = []
+
+    def count_arm(prepared: PreparedTarget, *_: object, **__: object) -> CounterReadings:
+        counted.append(prepared.name)
+        if len(counted) > 1:
+            raise HostLost(LOST)
+        return CounterReadings(requests=400, per_request={"read": 1.0})
+
+    known = {"micro": lambda _: {"one_ns": 1.0}, "nano": lambda _: {"one_ns": 2.0}}
+    with monkeypatch.context() as patched:
+        patched.setattr("jissoku.measure.counting.count_arm", count_arm)
+        patched.setattr(host, "prepare_benchmark", lambda one, _: known[one.name], raising=False)
+        code, said = ran(patched, host, tmp_path, text)
+    assert (code, f"{LOST}." in said) == (1, True)
+    counters = json.loads((tmp_path / "out" / "hello" / "counters.json").read_text())
+    assert list(counters) == ["ours"]
+    figures = json.loads((tmp_path / "out" / "benchmarks.json").read_text())
+    assert set(figures) == {"micro", "nano"}
+
+    def lost(*_: object) -> dict[str, float]:
+        raise HostLost(LOST)
+
+    some = known | {"nano": lost}
+    monkeypatch.setattr(host, "prepare_benchmark", lambda one, _: some[one.name], raising=False)
+    (tmp_path / "again").mkdir()
+    code, said = ran(monkeypatch, host, tmp_path / "again", text)
+    assert (code, f"{LOST}." in said) == (1, True)
+    figures = json.loads((tmp_path / "again" / "out" / "benchmarks.json").read_text())
+    assert list(figures) == ["micro"]

@@ -1,6 +1,7 @@
 """Verbs that explain a target's cost: `jissoku explain`, `jissoku profile` and `jissoku tune`."""
 
 import difflib
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text, ve
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
-from jissoku.errors import InputError
+from jissoku.errors import HostLost, InputError, JissokuError
 from jissoku.fleet.connecting import host_of
 from jissoku.measure import selection
 from jissoku.measure.comparison import CompareConfig, noise_floors
@@ -171,7 +172,8 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     accepted ones are written as a diff.
 
     Exit codes: 0 success, with --verify if something was proven or all was decided, 1 the target
-    failed, 2 bad input, 4 nothing could be observed or proven, 130 interrupted.
+    failed, or its host was lost (what was observed before is reported), 2 bad input, 4 nothing
+    could be observed or proven, 130 interrupted.
     """
     selection.check_server_host(request)
     with host_of(request, version_line()) as host:
@@ -202,10 +204,7 @@ def _explain(request: ExplanationRequest, output: ExplanationOutput, host: Serve
     explanation = look(config, _note)
     if knobs is not None:
         knobs = answering(knobs, explanation)
-        names = tuple(knob.name for knob in knobs.knobs)
-        # The diff applies to the user's configuration as written, not as run here.
-        changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
-        explanation = updated(explanation, changes=changes)
+        explanation = updated(explanation, changes=_suggested(knobs))
     folder = output.out or selection.folder_for("explain", explanation.target)
     unwritten = problem_of(lambda: write_explanation(folder, explanation))
     _note(f"Record: {folder}")
@@ -222,6 +221,17 @@ def _explain(request: ExplanationRequest, output: ExplanationOutput, host: Serve
     if output.as_json:
         click.echo(explanation_to_json(explanation), nl=False)
     return _kept(code, host.lost, unwritten)
+
+
+def _suggested(knobs: TuningTarget) -> str:
+    """The diff of all knobs, of the user's configuration as written, not as run here.
+
+    Empty without any, and if the host of the target, which makes the changes, is lost.
+    """
+    names = tuple(knob.name for knob in knobs.knobs)
+    with suppress(HostLost):
+        return knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
+    return ""
 
 
 def _verified(
@@ -306,6 +316,8 @@ def profile(request: ProfileRequest, output: Output) -> int:
         )
         show.note(f"Records go to {config.folder}.")
         found, finished = run_profile(config, show)
+    if not found and host.lost:
+        raise JissokuError(host.lost)
     if not found:
         _note("Interrupted: there is nothing to report yet.")
         return ExitCode.INTERRUPTED
@@ -313,4 +325,5 @@ def profile(request: ProfileRequest, output: Output) -> int:
     code = write_profile_report(
         config.folder, as_json=output.as_json, sort=request.sort, profiles=found
     )
-    return _kept(code if finished else ExitCode.INTERRUPTED, unwritten)
+    lost = "" if finished else host.lost
+    return _kept(code if finished else ExitCode.INTERRUPTED, lost, unwritten)

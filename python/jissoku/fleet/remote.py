@@ -4,6 +4,7 @@ import http.client
 import random
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -349,6 +350,7 @@ class RemoteHost:
         try:
             return send_request(running.address, workload)
         except (OSError, http.client.HTTPException) as error:
+            self._round_trip()  # Without the host, that is the reason.
             raise TargetError(
                 f"{running.name} answers on its own host, and not from this one at"
                 f" {running.address.url()}: {error}; a firewall may be between both"
@@ -437,9 +439,11 @@ class RemoteTarget(RunningTarget):
         """As that of a local target; an agent that has lost us ends it by itself."""
         if self._stopped or self._host.lost:
             return True
-        self._last_output = self.output_tail()
-        self._stopped = True
-        return self._host.ask(wire.Stop(target=self.handle), wire.Answer, STOP_S).is_true
+        with suppress(HostLost):
+            self._last_output = self.output_tail()
+            self._stopped = True
+            return self._host.ask(wire.Stop(target=self.handle), wire.Answer, STOP_S).is_true
+        return True
 
     def _state(self, limit_s: float = 0.0) -> wire.State:
         return self._host.ask(wire.AskState(target=self.handle, limit_s=limit_s), wire.State)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku import records
-from jissoku.errors import InputError
+from jissoku.errors import HostLost, InputError
 from jissoku.inference.bounds import check_arms, confirmed
 from jissoku.measure import ci
 from jissoku.measure.compare import compare
@@ -25,7 +25,7 @@ from jissoku.system.cores import core_assignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredComparison:
-    """What was measured; `lost` is why its records could not be written any further.
+    """What was measured; `lost` is why it could not be recorded or measured any further.
 
     `bounds` are empty unless it is finished. `trials` have the paths of this machine.
     """
@@ -93,7 +93,7 @@ def measured_comparison(
         if request.confirm and ci.any_exceeded(bounds):
             listener.note("A bound is exceeded: confirming it with a second run.")
             again = updated(config, folder=_second(config.folder), seed=config.seed + 1)
-            finished = _measure(again, listener, [])
+            finished, lost = measured(lambda: _measure(again, listener, []))
             if finished:
                 bounds = confirmed(bounds, ci.evaluate_bounds(again.folder, request.fail_if))
         yield MeasuredComparison(
@@ -114,7 +114,10 @@ def _measure(
     *,
     has_profile: bool = False,
 ) -> bool:
-    """Runs the campaign, and samples its targets afterwards; whether it finished."""
+    """Runs the campaign, and samples its targets afterwards; whether it finished.
+
+    HostLost: the host of the targets is gone; what was measured until then is recorded.
+    """
     pair = profiled_pair(config) if has_profile else None
     for unavailable in config.unavailable:
         listener.note(unavailable.sentence)
@@ -127,6 +130,8 @@ def _measure(
         found, finished = profile(pair, listener)
         if found:
             records.write_profiles(pair.folder, found)
+        if pair.host.lost and not finished:
+            raise HostLost(pair.host.lost)
     return finished
 
 

@@ -115,7 +115,7 @@ def find_causes(
     listener.note(f"Counting system calls of {arm} and {against}.")
     seed = f"{config.seed}/causes"
     try:
-        readings = count_arms(pair, config.workload, config.cores, seed, config.host)
+        readings = dict(count_arms(pair, config.workload, config.cores, seed, config.host))
     except HostLost as error:
         listener.note(f"{error}.")
         return None

@@ -16,6 +16,7 @@ from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SEARCH_S
 from jissoku.design.schedule import MEDIUM, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.errors import HostLost
 from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.checks import trial_checks
@@ -445,6 +446,7 @@ def compare(
 ) -> bool:
     """Runs a campaign, with its records in the configured folder; False if it was interrupted.
 
+    HostLost: the host of the targets is gone; the trials until then are recorded.
     `seen` receives its trials, with the paths of this machine that records leave out.
     """
     run = run_header(config)
@@ -463,9 +465,13 @@ def compare(
             campaign.run()
         except OutOfTime:
             return True
-        except Interrupted:
+        except (Interrupted, HostLost) as error:
             blocks = len({trial.block for trial in campaign.trials})
-            store.stop_early(f"it was interrupted in block {blocks}")
+            is_lost = isinstance(error, HostLost)
+            reason = "the host of its targets was lost" if is_lost else "it was interrupted"
+            store.stop_early(f"{reason} in block {blocks}")
+            if is_lost:
+                raise
             return False
         finally:
             if seen is not None:

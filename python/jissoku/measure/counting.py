@@ -6,7 +6,7 @@ counted.
 
 import http.client
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 
 from jissoku.errors import TargetError
@@ -139,16 +139,17 @@ def count_arms(
     cores: CoreAssignment,
     seed: str,
     host: ServerHost,
-) -> dict[str, CounterReadings]:
-    """Counts for several arms; one that does not answer has the reason instead of counts."""
-    found = {}
+) -> Iterator[tuple[str, CounterReadings]]:
+    """Counts one arm after the other; one that does not answer has the reason instead of counts.
+
+    HostLost: their host is gone; the counts before are good.
+    """
     for arm in arms:
         name = arm.arm.name
         try:
-            found[name] = count_arm(arm.prepared, workload, cores, f"{seed}/{name}", host=host)
+            yield name, count_arm(arm.prepared, workload, cores, f"{seed}/{name}", host=host)
         except TargetError as error:
-            found[name] = CounterReadings(requests=0, syscalls_reason=redact(str(error)))
-    return found
+            yield name, CounterReadings(requests=0, syscalls_reason=redact(str(error)))
 
 
 def prepare_benchmarks(
@@ -178,18 +179,20 @@ def run_benchmarks(
     rounds: Mapping[str, BenchmarkRound | str],
     cores: CoreAssignment,
     listener: ProgressListener,
-) -> dict[str, BenchmarkOutput]:
-    """Runs what `prepare_benchmarks` has prepared, on the cores of the targets."""
-    found = {}
+) -> Iterator[tuple[str, BenchmarkOutput]]:
+    """Runs what `prepare_benchmarks` has prepared, on the cores of the targets.
+
+    HostLost: that host is gone; the benchmarks before are good.
+    """
     for benchmark in benchmarks(experiment):
         run = rounds[benchmark.name]
         if isinstance(run, str):
-            found[benchmark.name] = BenchmarkOutput(reason=run)
+            yield benchmark.name, BenchmarkOutput(reason=run)
             continue
         listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")
         try:
             figures = tuple(run(cores.server) for _ in range(benchmark.rounds))
-            found[benchmark.name] = BenchmarkOutput(rounds=figures)
         except TargetError as error:
-            found[benchmark.name] = BenchmarkOutput(reason=redact(str(error)))
-    return found
+            yield benchmark.name, BenchmarkOutput(reason=redact(str(error)))
+        else:
+            yield benchmark.name, BenchmarkOutput(rounds=figures)

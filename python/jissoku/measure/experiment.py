@@ -25,8 +25,17 @@ from jissoku.measure.microbenchmark import BenchmarkRound
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import CoreAssignment, Method, Mode, Recipe, UnavailableTarget, updated
+from jissoku.model import (
+    CoreAssignment,
+    CounterReadings,
+    Method,
+    Mode,
+    Recipe,
+    UnavailableTarget,
+    updated,
+)
 from jissoku.model.experiment import (
+    BenchmarkOutput,
     Experiment,
     ExperimentHeader,
     ExperimentResult,
@@ -132,8 +141,12 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
     config = plan.config
     watched = counting.counted_arms(config.experiment)
     folders.write_header(config.folder, plan.header)
-    figures = counting.run_benchmarks(config.experiment, plan.rounds, config.cores, listener)
+    figures: dict[str, BenchmarkOutput] = {}
+    benched = counting.run_benchmarks(config.experiment, plan.rounds, config.cores, listener)
     folders.write_benchmarks(config.folder, figures)
+    for name, output in benched:
+        figures[name] = output
+        folders.write_benchmarks(config.folder, figures)
     for number, question in enumerate(plan.comparisons, start=1):
         who = ", ".join(question.names)
         total = len(plan.comparisons)
@@ -145,10 +158,13 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
             listener.note(f"Counting what a request does: {', '.join(arms)}.")
             mine = [one for one in question.arms_prepared if one.arm.name in arms]
             seed = f"{question.seed}/{question.folder.name}"
+            counts: dict[str, CounterReadings] = {}
             counted = counting.count_arms(
                 mine, question.workload, question.cores, seed, config.host
             )
-            folders.write_counters(question.folder, counted)
+            for name, readings in counted:
+                counts[name] = readings
+                folders.write_counters(question.folder, counts)
     folders.mark_finished(config.folder)
     return True
 

@@ -40,7 +40,10 @@ WINDOW_NS = 1_500_000_000
 
 # A hundred looks at each thread, of which a quarter is 25 +- 4.
 WAITS_NS = 1_000_000_000
-INTERRUPTED = "it was interrupted before"
+
+# What ends an explanation early; and the reason for what was not observed yet.
+INTERRUPTED = "it was interrupted"
+LOST = "the host of the target was lost"
 TIME_OVER = "the time was over before"
 
 # The probes whose observations have another name.
@@ -54,6 +57,7 @@ NAMES = {
     "timers": "the cost of its timers",
     "memory": "the memory of idle connections",
 }
+CALLS = "what calls cost"
 
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
@@ -82,15 +86,25 @@ class ExplainConfig:
 
 
 def explain(question: ExplainConfig, note: Callable[[str], None]) -> model.Explanation:
-    """Diagnoses the causes from all probes; after an interruption from those until then."""
+    """Diagnoses the causes from all probes.
+
+    After an interruption, or when the host of the target is lost, from those until then.
+    """
+    until = ""
     with Interruption() as interruption:
         observer = _Observer(question, note, interruption)
         try:
-            observed = observer.observe()
-        except (Interrupted, TargetError):
-            if not interruption.asked:
+            observer.observe()
+        except (Interrupted, TargetError, HostLost):
+            # A target that was waited for when the signal came has not failed.
+            if not (interruption.asked or question.host.lost):
                 raise
-            observed = observer.until_interrupted()
+            until = LOST if question.host.lost else INTERRUPTED
+        if interruption.asked:
+            until = until or INTERRUPTED
+        if until:
+            observer.end_early(until)
+        observed = observer.observed()
     prepared = question.prepared
     command = prepared.start.command if prepared.start else ()
     program = str(prepared.values.get("program", ""))
@@ -103,7 +117,8 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> model.Expla
         findings=found,
         functions=user_functions(observed.profile) if observed.profile else (),
         request=question.request and recorded(question.request),
-        finished=not interruption.asked,
+        finished=not until,
+        until=until,
     )
 
 
@@ -130,17 +145,18 @@ class _Observer:
         self._end_s = time.monotonic() + limit_s
         self._lost: list[model.ProbeFailure] = []
         self._seen: dict[str, Any] = {}
+        self._costs: dict[str, float] = {}
 
-    def until_interrupted(self) -> model.Observations:
-        """What was observed, and what no probe had been done for."""
+    def end_early(self, reason: str) -> None:
+        """Notes what no probe had been done for, and why."""
         tried = {lost.probe for lost in self._lost}
-        for name in PROBES:
-            is_missing = name not in self._seen and NAMES.get(name, name) not in tried
-            if is_missing and self._is_wanted(name):
-                self._record_failure(name, INTERRUPTED)
-        return self._observed()
+        missing = [one for one in PROBES if one not in self._seen and self._is_wanted(one)]
+        missing += [CALLS] if self._is_wanted("syscalls") and not self._costs else []
+        for name in missing:
+            if NAMES.get(name, name) not in tried:
+                self._record_failure(name, f"{reason} before")
 
-    def observe(self) -> model.Observations:
+    def observe(self) -> None:
         asking, inspecting, loaded = self._request_target, self._inspector, self._loaded
         named = self._host.with_names(self._config.prepared)
         self._probe("wire", lambda up: probes.observe_wire(asking(up)))
@@ -151,20 +167,22 @@ class _Observer:
         self._probe("memory", lambda up: probes.observe_memory(asking(up), inspecting(up)))
         if self._can_probe_timers():
             self._probe("timers", self._timers, on=self._one_core)
-        floor = self._floor()
-        costs = {}
+        self._floor()
         if self._is_wanted("syscalls") and not self._is_over():
             self._note("Looking at what calls cost here.")
-            costs = self._host.syscall_costs()
-        return self._observed(
+            self._costs = self._host.syscall_costs()
+
+    def observed(self) -> model.Observations:
+        """What was observed until now."""
+        known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
+        floor: model.LoadObservation | None = known.pop("floor", None)
+        return model.Observations(
+            **known,
             floor_cpu_ns=floor.cpu_ns_per_request if floor else None,
             floor_total_cpu_ns=floor.total_cpu_ns_per_request if floor else None,
-            syscall_cost_ns=costs,
+            syscall_cost_ns=self._costs,
+            failures=tuple(self._lost),
         )
-
-    def _observed(self, **others: Any) -> model.Observations:
-        known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
-        return model.Observations(**known, **others, failures=tuple(self._lost))
 
     def _is_wanted(self, probe: str) -> bool:
         return not self._config.probes or probe in self._config.probes
@@ -178,13 +196,13 @@ class _Observer:
         probe: Callable[[RunningTarget], Seen],
         on: tuple[int, ...] = (),
         prepared: PreparedTarget | None = None,
-    ) -> Seen | None:
-        """Starts the target, or another one, for a probe; None if it failed or is not wanted."""
+    ) -> None:
+        """Starts the target, or another one, for a probe if it is wanted."""
         if not self._is_wanted(name):
-            return None
+            return
         if self._is_over():
             self._record_failure(name, TIME_OVER, "a longer --for")
-            return None
+            return
         self._note(f"Looking at {NAMES.get(name, name)}.")
         is_floor = prepared is not None and prepared is self._config.floor
         prepared = prepared or self._config.prepared
@@ -195,14 +213,15 @@ class _Observer:
                 self._interruption.check()
                 # Requests for delays are ours: a server of the user may not survive them.
                 is_ours = is_floor or (name == "timers" and not prepared.capabilities)
-                if not is_ours and not running.is_alive():
+                # Asked first: without the host of the target, that is the reason.
+                if not running.is_alive() and not is_ours:
                     ended = f"{running.name} {running.exit_description()} while it was looked at"
                     raise running.error(ended) from error
                 self._record_failure(name, str(error), error.remedy)
-                return None
-        if not is_floor:
+                return
+            # Before the target is stopped: its host may be lost meanwhile.
+            self._interruption.check()
             self._seen[name] = seen
-        return seen
 
     def _record_failure(self, name: str, reason: str, hint: str = "") -> None:
         self._lost.append(model.ProbeFailure(probe=NAMES.get(name, name), reason=reason, hint=hint))
@@ -291,10 +310,9 @@ class _Observer:
         costs = probes.observe_costs(self._on_host(spec))
         return probes.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
-    def _floor(self) -> model.LoadObservation | None:
+    def _floor(self) -> None:
         floor = self._config.floor
-        if floor is None:
-            if self._is_wanted("floor"):
-                self._record_failure("floor", "it answers / and /42 only", "--path /")
-            return None
-        return self._probe("floor", self._load, prepared=floor)
+        if floor is not None:
+            self._probe("floor", self._load, prepared=floor)
+        elif self._is_wanted("floor"):
+            self._record_failure("floor", "it answers / and /42 only", "--path /")

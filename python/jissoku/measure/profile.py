@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.design.schedule import HEAVY
-from jissoku.errors import TargetError
+from jissoku.errors import HostLost, TargetError
 from jissoku.measure.host import HostLoad, LocalHost, ServerHost, ready
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.loadgen import LoadgenError, LoadSpec, TrialTiming
@@ -14,7 +14,14 @@ from jissoku.measure.progress import ProgressListener
 from jissoku.measure.sampler import FREQUENCY_HZ, remove_perf_maps
 from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import ArmMeasurement, CoreAssignment, Workload, plural, updated
+from jissoku.model import (
+    ArmMeasurement,
+    CoreAssignment,
+    Workload,
+    join_names,
+    plural,
+    updated,
+)
 from jissoku.model.profile import Profile, Samples
 from jissoku.request import ProfileRequest
 from jissoku.system.interruption import Interrupted, Interruption
@@ -64,8 +71,9 @@ class ProfileConfig:
 def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[tuple[Profile, ...], bool]:
     """The profiles of all arms, and whether all are complete.
 
-    Interrupted, the last one is of the time until then. TargetError if a target does not start,
-    exits, or gives no successful answer, ProfilerError if sampling is impossible here.
+    Interrupted, the last one is of the time until then; without their host, which then is `lost`,
+    those before are all. TargetError if a target does not start, exits, or gives no successful
+    answer, ProfilerError if sampling is impossible there.
     """
     found = []
     with Interruption() as interruption:
@@ -77,11 +85,14 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[tuple[Pr
                 interruption.check()
                 listener.note(f"Profiling {arm.arm.name} for {config.window_ns / 1e9:g} s.")
                 found.append(profiling.profile(arm, rate))
-        except (Interrupted, TargetError):
+        except (Interrupted, TargetError, HostLost):
             # A target that was waited for when the signal came has not failed.
-            if not interruption.asked:
+            if not (interruption.asked or config.host.lost):
                 raise
-    return tuple(found), not interruption.asked
+    missing = [arm.arm.name for arm in config.arms[len(found) :]]
+    if missing and config.host.lost:
+        listener.note(f"Not profiled: {join_names(missing)}.")
+    return tuple(found), not (missing or interruption.asked)
 
 
 def chosen_rate(capacities: Sequence[float], cores: int) -> int:

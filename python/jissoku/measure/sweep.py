@@ -10,7 +10,7 @@ from functools import partial
 
 from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
-from jissoku.errors import InputError, JissokuError
+from jissoku.errors import HostLost, InputError, JissokuError
 from jissoku.measure.comparison import RunConfig
 from jissoku.measure.loadgen import TrialTiming
 from jissoku.measure.progress import ProgressListener, RecordedProgress
@@ -55,6 +55,9 @@ def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
         except Interrupted:
             store.stop_early("it was interrupted")
             return False
+        except HostLost:
+            store.stop_early("the host of its targets was lost")
+            raise
     return True
 
 

@@ -58,7 +58,7 @@ STILL_OPEN = 0.4
 # What a tuning has of the explanation that asked for it.
 SHARED = ("config", "listen", "path", "header", "server_host", "server_keys")
 
-NOT_MEASURED = "not measured: the tuning was interrupted before"
+NOT_MEASURED = "not measured: the tuning ended before"
 
 
 def _measured(

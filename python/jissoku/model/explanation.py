@@ -324,7 +324,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     Functions are of its own code and libraries, most expensive first; empty without a profile.
     Changes are a diff of its configuration by its knobs for the findings; the request is as in
-    `Run`. Unless it finished, the findings are those of the probes before the interruption.
+    `Run`. Unless it finished, the findings are those of the probes until then, and `until` is what
+    ended it, as the end of a sentence; older records leave that out after an interruption.
     """
 
     target: str
@@ -337,4 +338,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     verification: TuningResult | None = None
     request: ExplanationRequest | None = None
     finished: bool = True
+    until: str = ""
     schema: str = EXPLANATION_SCHEMA

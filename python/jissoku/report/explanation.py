@@ -38,7 +38,7 @@ def explanation_to_text(explanation: Explanation) -> str:
     return filled(
         "explanation.txt.j2",
         name=f"{explanation.target} ({explanation.version}) at {explanation.path}",
-        until="" if explanation.finished else " until it was interrupted",
+        until=_until(explanation),
         causes=list(zip(causes, said, strict=True)),
         others=[f for f in explanation.findings if f.scope is FindingScope.MEASUREMENT],
         observed=observed,
@@ -59,11 +59,16 @@ def _functions(explanation: Explanation) -> list[ProfileRow]:
     return [row for row in explanation.functions if row.ns >= least_ns][:FUNCTIONS_MAX]
 
 
+def _until(explanation: Explanation) -> str:
+    if explanation.finished:
+        return ""
+    return f" until {explanation.until or 'it was interrupted'}"
+
+
 def causes_text(explanation: Explanation) -> str:
     """What was found, in a line."""
     causes = [one.name for one in explanation.findings if one.scope is FindingScope.SERVER]
-    until = "" if explanation.finished else " until it was interrupted"
-    count = f"{explanation.target}: {counted(len(causes), 'cause')} found{until}"
+    count = f"{explanation.target}: {counted(len(causes), 'cause')} found{_until(explanation)}"
     return f"{count}: {join_names(causes)}." if causes else f"{count}."
 
 
