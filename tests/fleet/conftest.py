@@ -13,9 +13,13 @@ from jissoku.fleet.agent import Agent
 from jissoku.fleet.channel import Channel
 from jissoku.fleet.connecting import connected
 from jissoku.fleet.keys import AGENT, CLIENT, ListenAddress, make_keys, read_keys
+from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.remote import RemoteHost
 
 VERSION = "jissoku of a test"
+
+# An agent whose operator allows any command.
+COMMANDS = Permissions(commands=True)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +49,7 @@ class RunningAgent:
 
 @contextmanager
 def running_agent(
-    keys: Path, host: str = "127.0.0.1", *, allows_commands: bool = False
+    keys: Path, host: str = "127.0.0.1", permissions: Permissions | None = None
 ) -> Iterator[RunningAgent]:
     notes: list[str] = []
     agent = Agent(
@@ -53,7 +57,7 @@ def running_agent(
         read_keys(keys, AGENT),
         VERSION,
         notes.append,
-        allows_commands=allows_commands,
+        permissions=permissions,
     )
     thread = threading.Thread(target=agent.serve, daemon=True)
     thread.start()

@@ -12,7 +12,7 @@ from jissoku.fleet import wire
 from jissoku.fleet.keys import make_keys
 from jissoku.model import Origin, Workload
 from jissoku.targets.launch import ListensElsewhere
-from tests.fleet.conftest import RunningAgent, running_agent
+from tests.fleet.conftest import COMMANDS, RunningAgent, running_agent
 
 SERVER = f"{sys.executable} -m http.server"
 
@@ -27,7 +27,7 @@ def has_ipv6() -> bool:
 
 @pytest.fixture
 def allowing(keys_folder: Path) -> Iterator[RunningAgent]:
-    with running_agent(keys_folder, allows_commands=True) as found:
+    with running_agent(keys_folder, permissions=COMMANDS) as found:
         yield found
 
 
@@ -77,7 +77,7 @@ def test_what_is_no_command_is_refused_as_on_this_machine(allowing: RunningAgent
 def test_no_more_targets_are_prepared_than_are_kept(
     allowing: RunningAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.fleet.session.PREPARED_MAX", 2)
+    monkeypatch.setattr("jissoku.fleet.preparing.PREPARED_MAX", 2)
     with allowing.client() as host:
         for _ in range(2):
             host.prepare_command("a=/bin/true {port}")
@@ -133,7 +133,7 @@ def test_an_agent_listens_on_an_address_of_version_6(tmp_path: Path) -> None:
     if not has_ipv6():
         pytest.skip("there is no IPv6")
     make_keys(tmp_path / "keys", "::1")
-    with running_agent(tmp_path / "keys", "::1", allows_commands=True) as agent:
+    with running_agent(tmp_path / "keys", "::1", permissions=COMMANDS) as agent:
         assert agent.address.text == f"[::1]:{agent.agent.port}"
         with agent.client() as host:
             prepared = host.prepare_command(f"mine={SERVER} {{port}} --bind ::1")

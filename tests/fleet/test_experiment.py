@@ -24,7 +24,7 @@ from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.request import ExperimentRequest
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
-from tests.fleet.conftest import RunningAgent, running_agent
+from tests.fleet.conftest import COMMANDS, RunningAgent, running_agent
 from tests.fleet.fakes import LOST, FakeHost, without_load
 
 CORES = CoreAssignment(server=(0,), generator=(0,), shared=True)
@@ -254,7 +254,7 @@ def test_an_operator_may_allow_any_change_and_benchmark(keys_folder: Path) -> No
     prints = Microbenchmark(name="mine", command=("{python}", "-c", "print('one_ns 12.5')"))
     fails = Microbenchmark(name="bad", command=("{python}", "-c", "raise SystemExit(3)"))
     foreign = Microbenchmark(name="other", command=("x",), recipe="parsers")
-    with running_agent(keys_folder, allows_commands=True) as agent, agent.client() as host:
+    with running_agent(keys_folder, permissions=COMMANDS) as agent, agent.client() as host:
         base = prepared(host)
         change = (ConfigChange(environment={"MINE": "1"}),)
         changed = host.with_changes(base, change, Transport.TCP)

@@ -20,7 +20,7 @@ from jissoku.measure.knob_changes import target_of_recipe
 from jissoku.request import TuningRequest
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
-from tests.fleet.conftest import RunningAgent, running_agent
+from tests.fleet.conftest import COMMANDS, RunningAgent, running_agent
 from tests.fleet.fakes import CORES, LOST, FakeHost, without_load
 
 RECIPE = catalogue.recipes()["nginx"]
@@ -138,7 +138,7 @@ def test_knobs_that_were_not_asked_for_are_refused(agent: RunningAgent) -> None:
 
 def test_a_command_has_the_knobs_of_the_server_that_it_starts_there(keys_folder: Path) -> None:
     recipes = catalogue.recipes()
-    with running_agent(keys_folder, allows_commands=True) as agent, agent.client() as host:
+    with running_agent(keys_folder, permissions=COMMANDS) as agent, agent.client() as host:
         plain = host.prepare_command(f"plain={sys.executable} -m http.server {{port}}")
         assert host.tuning_target_of_command(plain, recipes) is None
         base = host.prepare_command(f"mine={sys.executable} -m gunicorn app:app -b :{{port}}")

@@ -9,8 +9,10 @@ import msgspec
 from jissoku.cli.frame import ExitCode, version_line
 from jissoku.fleet.agent import Agent
 from jissoku.fleet.keys import AGENT, ListenAddress, default_folder, make_keys, read_keys
+from jissoku.fleet.permissions import Permissions, resolved
 from jissoku.request.options import option, verb
 from jissoku.request.shared import DIRECTORY
+from jissoku.targets import catalogue
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,13 +22,18 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         listen: Address of this host that the load's host can reach, or 127.0.0.1, and a port.
         keys: Folder of the keys. Default: jissoku/fleet in the user's folder of configurations.
         make_keys: Make the keys for this address, valid for seven days, and exit.
-        allow_commands: Let clients run any command as this user (--cmd, experiments of their own),
-            and not only recipes.
+        recipes: Folder of recipes that clients may name, too; repeatable.
+        allow_url: A server that runs here already, and that clients may observe (their --url);
+            repeatable.
+        allow_commands: Let clients run any command as this user (--cmd, recipes and experiments of
+            their own, bisect), and not only recipes of this host.
     """
 
     listen: Annotated[str, option("--listen", metavar="HOST:PORT")]
     keys: Annotated[Path | None, option("--keys", type=DIRECTORY)] = None
     make_keys: Annotated[bool, option("--make-keys")] = False
+    recipes: Annotated[tuple[str, ...], option("--recipes", metavar="DIR")] = ()
+    allow_url: Annotated[tuple[str, ...], option("--allow-url", metavar="URL")] = ()
     allow_commands: Annotated[bool, option("--allow-commands")] = False
 
 
@@ -35,9 +42,9 @@ def agent(options: AgentOptions) -> int:
     """Start and observe targets on this host, for a load that comes from another one.
 
     On the other host, `jissoku compare --server-host HOST:PORT` uses it, and so do sweep, run,
-    explain, profile and tune. Copy the folder of keys there first: its owner can start every target
-    that `jissoku targets` lists here, as this user, and with --allow-commands any program. One
-    client is served at a time; targets end with its connection. Ctrl-C ends the agent.
+    explain, profile, tune and bisect. Copy the folder of keys there first: its owner can start
+    every target that `jissoku targets` lists here, as this user, and with --allow-commands any
+    program. One client is served at a time; targets end with its connection. Ctrl-C ends the agent.
 
     Exit codes: 0 ended by a signal or keys made, 1 failure, 2 bad input.
     """
@@ -48,14 +55,15 @@ def agent(options: AgentOptions) -> int:
         click.echo(f"Keys for {address.host}, valid for seven days: {folder}")
         click.echo("Copy the folder to the load's host, into the same place or for --server-keys.")
         return ExitCode.OK
-    serving = Agent(
-        address,
-        read_keys(folder, AGENT),
-        version_line(),
-        click.echo,
-        allows_commands=options.allow_commands,
+    permissions = Permissions(
+        commands=options.allow_commands,
+        urls=tuple(map(resolved, options.allow_url)),
+        recipes=catalogue.recipes(options.recipes),
     )
+    keys = read_keys(folder, AGENT)
+    serving = Agent(address, keys, version_line(), click.echo, permissions=permissions)
+    urls = "".join(f" Clients may observe {one.url()}." for one in permissions.urls)
     clients = " Clients may run any command." if options.allow_commands else ""
-    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}")
+    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}{urls}")
     serving.run()
     return ExitCode.OK

@@ -37,7 +37,7 @@ from jissoku.report.explanation import causes_text, explanation_to_json, explana
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
 from jissoku.request.options import verb
 from jissoku.request.shared import AsJson, Out, Output, output
-from jissoku.targets import catalogue, command
+from jissoku.targets import catalogue
 from jissoku.targets.contract import capability
 from jissoku.targets.prepare import PreparedTarget
 
@@ -264,7 +264,7 @@ def _prepared(
         raise InputError("--config is a recipe's: write jissoku explain nginx --config FILE")
     recipes = catalogue.recipes(request.recipes)
     if request.url is not None:
-        return command.from_url(request.url), None
+        return host.prepare_url(request.url), None
     if request.cmd is not None:
         base = host.prepare_command(request.cmd)
         return base, host.tuning_target_of_command(base, recipes)

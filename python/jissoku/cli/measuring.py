@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.frame import ExitCode, print_message, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import publish_experiment, write_report
 from jissoku.design import schedule as scale
@@ -36,9 +36,8 @@ from jissoku.records.run_folder import check_new, holds_run
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
 from jissoku.request.options import verb
 from jissoku.request.shared import Out, Output, Quiet, output
-from jissoku.system.cores import core_assignment
 from jissoku.targets import catalogue
-from jissoku.targets.command import build_words, commits_between, read_command, resolve, subject
+from jissoku.targets.command import build_words, read_command
 from jissoku.targets.prepare import missing_requirement
 
 
@@ -119,11 +118,14 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     BAD is measured first, and then one commit in each step, built in a worktree and measured
     together with GOOD. An undecided one is measured again with more blocks, and then the commits
     next to it are; after three that stay undecided the remaining range is printed. Before it starts
-    it says how long its measurements take at most; builds come on top.
+    it says how long its measurements take at most; builds come on top. With --server-host commits
+    are those of the repository in whose folder the agent was started, and are built there.
 
-    Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
-    proven to cost more, 130 interrupted (the commits known to be good and bad are printed).
+    Exit codes: 0 found, 1 a build or the server failed, or its host was lost, 2 bad input, 4
+    undecided, or BAD is not proven to cost more, 130 interrupted (the commits known to be good and
+    bad are printed).
     """
+    check_server_host(request)
     if request.fail_if:
         check_arms((request.fail_if,), {GOOD, CANDIDATE})
     program = read_command(f"{GOOD}={request.cmd}").words[0]
@@ -134,56 +136,66 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     for folder in output.out.glob("*/") if output.out else ():
         if holds_run(folder):
             check_new(folder)
-    good = resolve(request.good)
-    commits = commits_between(good, resolve(request.bad))
-    if not commits:
-        raise InputError(f"there is no commit between {request.good} and {request.bad}")
-    lock_machine()
-    question = CommitQuestion(
-        request=request,
-        good=good,
-        commits=commits,
-        seed=seed(request.seed),
-        cores=core_assignment(None, None),
-        folder=output.out or folder_for("bisect"),
-        version=version_line(),
-    )
-    with ProgressDisplay(quiet=output.quiet) as show:
-        show.note(
-            f"{len(commits)} {plural(len(commits), 'commit')}: {question.steps_max}"
-            f" {plural(question.steps_max, 'step')}, if each is decided at once; measurements take"
-            f" {time_text(question.seconds)} at most, builds come on top."
+    with host_of(request, version_line()) as host:
+        repository = host.repository()
+        good, commits = repository.commits(request.good, request.bad)
+        if not commits:
+            raise InputError(f"there is no commit between {request.good} and {request.bad}")
+        lock_machine()
+        question = CommitQuestion(
+            request=request,
+            good=good,
+            commits=commits,
+            repository=repository,
+            host=host,
+            seed=seed(request.seed),
+            cores=host.assign_cores(None, None),
+            folder=output.out or folder_for("bisect"),
+            version=version_line(),
         )
-        search = CommitSearch(question, show)
-        found = halve(commits, search.judge)
-    return _print(found, question, search)
+        with ProgressDisplay(quiet=output.quiet) as show:
+            search = CommitSearch(question, show)
+            show.note(_plan_text(question))
+            found = halve(commits, search.judge)
+        return _print(found, question, search)
+
+
+def _plan_text(question: CommitQuestion) -> str:
+    count, steps = len(question.commits), question.steps_max
+    return (
+        f"{count} {plural(count, 'commit')}: {steps} {plural(steps, 'step')}, if each is decided"
+        f" at once; measurements take {time_text(question.seconds)} at most, builds come on top."
+    )
 
 
 def _print(found: Bisection, question: CommitQuestion, search: CommitSearch) -> int:
     commits = question.commits
+
+    def named(commit: str) -> str:
+        return f"{commit[:12]} {question.repository.subject(commit)}"
+
     records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
     after = commits[found.good] if found.good >= 0 else question.good
     if found.bad is not None and found.bad == found.good + 1:
-        first = commits[found.bad]
-        click.echo(f"The first one is {first[:12]} {subject(first)}. {records}")
+        click.echo(f"The first one is {named(commits[found.bad])}. {records}")
         return ExitCode.OK
-    known = f"Known to be good: {_commit(after)}. Known to be bad: "
-    known += "none yet." if found.bad is None else f"{_commit(commits[found.bad])}."
+    known = f"Known to be good: {named(after)}. Known to be bad: "
+    known += "none yet." if found.bad is None else f"{named(commits[found.bad])}."
+    if search.lost:
+        click.echo(f"Ended early. {known} {records}")
+        print_message(f"{search.lost}.")
+        return ExitCode.FAILED
     if search.is_interrupted:
         click.echo(f"Interrupted. {known} {records}")
         return ExitCode.INTERRUPTED
     if found.undecided:
-        stuck = ", ".join(_commit(commits[one]) for one in found.undecided)
+        stuck = ", ".join(named(commits[one]) for one in found.undecided)
         click.echo(f"Undecided at {stuck}. {known} {records}")
     elif search.is_over:
         click.echo(f"The time is over; --for gives it more. {known} {records}")
     else:
         click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")
     return ExitCode.UNDECIDED
-
-
-def _commit(commit: str) -> str:
-    return f"{commit[:12]} {subject(commit)}"
 
 
 # Width of the longest built-in name, and a gap.

@@ -19,6 +19,7 @@ from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
 from jissoku.fleet.keys import Keys, ListenAddress
+from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.session import Session
 from jissoku.measure.client import ProbeError
 from jissoku.measure.machine import boot
@@ -43,7 +44,7 @@ class Agent:
     """Serves clients at an address until `close`.
 
     `version` is that of jissoku, which a client must have, too. `note` receives a line for each
-    session and each refusal. `allows_commands`: clients may run any command.
+    session and each refusal. `permissions` None: nothing beside the installed recipes.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class Agent:
         version: str,
         note: Callable[[str], object],
         *,
-        allows_commands: bool = False,
+        permissions: Permissions | None = None,
     ) -> None:
         """Binds the address; InputError if that is not possible."""
         self._keys = keys
         self._version = version
         self._note = note
-        self._allows_commands = allows_commands
+        self._permissions = permissions or Permissions()
         try:
             family, self._host = _resolved(address)
             here = (self._host, address.port)
@@ -179,7 +180,7 @@ class Agent:
             session = Session(
                 self._host,
                 is_same_machine=is_same,
-                allows_commands=self._allows_commands,
+                permissions=self._permissions,
                 give_up=channel.is_closed_by_peer,
             )
             self._note(f"{peer}: a session begins")

@@ -14,11 +14,13 @@ import msgspec
 from jissoku.design.variants import arms
 from jissoku.errors import InputError
 from jissoku.fleet import wire
+from jissoku.fleet.permissions import Permissions
+from jissoku.fleet.preparing import Preparations
 from jissoku.measure import experiment_file
 from jissoku.measure.host import build_paths
 from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
 from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, run_on
-from jissoku.model import Origin
+from jissoku.model import Origin, Recipe
 from jissoku.model.experiment import ConfigChange, Experiment, Microbenchmark
 from jissoku.targets import catalogue
 from jissoku.targets.placeholders import fill
@@ -27,16 +29,19 @@ from jissoku.targets.prepare import PreparedTarget
 # Benchmarks that a client may have prepared.
 BENCHMARKS_MAX = 64
 
-REFUSED = (
-    "it {what} only as the experiments that are installed with it do: with `jissoku agent"
-    " --allow-commands` its operator lets clients run any command there, as the agent's user"
-)
+REFUSED = "it {what} only as the experiments that are installed with it do"
+
+
+@cache
+def recipes() -> dict[str, Recipe]:
+    """Those of this installation."""
+    return catalogue.recipes()
 
 
 @cache
 def experiments() -> tuple[Experiment, ...]:
     """Those of this installation."""
-    known = catalogue.recipes()
+    known = recipes()
     files = experiment_file.builtin_experiments()
     return tuple(experiment_file.read(file, known) for file in files)
 
@@ -61,20 +66,14 @@ class Installed:
 
     def __init__(
         self,
-        prepared: Callable[[int], PreparedTarget],
-        offered: Callable[[PreparedTarget], wire.Prepared],
+        permissions: Permissions,
+        preparations: Preparations,
         cores: Callable[[], tuple[int, ...]],
-        *,
-        allows_commands: bool,
     ) -> None:
-        """`prepared` is a target by its number, and `offered` gives it one; InputError if not.
-
-        `cores` are those of the targets.
-        """
-        self._prepared = prepared
-        self._offered = offered
+        """`cores` are those of the targets."""
+        self._permissions = permissions
+        self._preparations = preparations
         self._cores = cores
-        self._allows_commands = allows_commands
         # Numbers of targets that are changed: to change them again would be another change.
         self._changed: set[int] = set()
         self._benchmarks: list[tuple[str, tuple[str, ...]]] = []
@@ -94,24 +93,27 @@ class Installed:
     def _prepare_changed(self, asked: wire.PrepareChanged) -> wire.PrepareResult:
         base = self._unchanged(asked.prepared)
         is_known = not asked.changes or is_installed_change(base.name, asked.changes)
-        if not (is_known or self._allows_commands):
-            raise InputError(REFUSED.format(what=f"changes {base.name}"))
+        if not is_known:
+            self._permissions.require_commands(REFUSED.format(what=f"changes {base.name}"))
         return self._offered_changed(base.with_changes(asked.changes).with_upstream(asked.upstream))
 
     def _unchanged(self, number: int) -> PreparedTarget:
-        base = self._prepared(number)
+        base = self._preparations.target(number)
         if number in self._changed:
             raise InputError(f"{base.name} is changed already")
+        if base.start is None:
+            raise InputError(f"{base.name} was not started here, so nothing of it can be changed")
         return base
 
     def _offered_changed(self, target: PreparedTarget) -> wire.PrepareResult:
-        offered = self._offered(target)
+        offered = self._preparations.offered(target)
         self._changed.add(offered.handle)
         return wire.PrepareResult(prepared=offered)
 
     def _knobs(self, asked: wire.AskKnobs) -> wire.Knobs:
         """Whether a knob has an effect can depend on the number of cores."""
-        base, known, cores = self._unchanged(asked.prepared), catalogue.recipes(), self._cores()
+        base, cores = self._unchanged(asked.prepared), self._cores()
+        known = self._preparations.recipes
         if base.origin is Origin.COMMAND:
             found = target_of_command(base, known, len(cores))
         else:
@@ -133,11 +135,12 @@ class Installed:
 
     def _prepare_benchmark(self, asked: wire.PrepareBenchmark) -> wire.BenchmarkNumber:
         one = asked.benchmark
-        if not (self._allows_commands or is_installed_benchmark(one)):
-            raise InputError(REFUSED.format(what=f"runs the benchmark {one.name}"))
+        if not is_installed_benchmark(one):
+            what = f"runs the benchmark {one.name}"
+            self._permissions.require_commands(REFUSED.format(what=what))
         if len(self._benchmarks) >= BENCHMARKS_MAX:
             raise InputError(f"{BENCHMARKS_MAX} benchmarks were prepared already")
-        made = None if asked.prepared is None else self._prepared(asked.prepared)
+        made = None if asked.prepared is None else self._preparations.target(asked.prepared)
         if (made.name if made else "") != one.recipe:
             raise InputError(f"the benchmark {one.name} is one of another recipe")
         values = made.values if made else build_paths().values(one.name)

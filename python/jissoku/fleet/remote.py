@@ -16,7 +16,9 @@ from jissoku.fleet.channel import Channel, ChannelClosed, GaveUp
 from jissoku.fleet.clock import ClockBound, RoundTrip, Translation, window_edges
 from jissoku.fleet.counts import Spans, observation
 from jissoku.fleet.inspection import RemoteInspector
+from jissoku.fleet.installed import recipes
 from jissoku.fleet.keys import ListenAddress
+from jissoku.fleet.repository import RemoteRepository
 from jissoku.measure.host import TargetLauncher
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.knob_changes import TuningTarget, difference
@@ -41,7 +43,8 @@ from jissoku.system import cores as core_lists
 from jissoku.system.address import Address
 from jissoku.system.cores import available_cores, partition_cores
 from jissoku.system.interfaces import path_kind
-from jissoku.targets.command import read_command
+from jissoku.targets.command import from_url, read_command
+from jissoku.targets.launch import wait_until_ready
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import TargetResponse, send_request
@@ -79,8 +82,8 @@ class RemoteHost:
         self._switched: dict[tuple[int, tuple[str, ...]], PreparedTarget] = {}
         self._server_cores: tuple[int, ...] = ()
         self._assigned: CoreAssignment | None = None
-        # Targets by their port, as URLs have it.
-        self._targets: dict[int, int] = {}
+        # Targets by their address, as URLs have it.
+        self._targets: dict[str, int] = {}
 
     @property
     def lost(self) -> str:
@@ -111,7 +114,7 @@ class RemoteHost:
             self._channel.send(wire.encoded(numbered), ANSWER_S)
             reply = wire.decoded(self._channel.receive(limit_s, give_up), wire.Reply)
             result = None if reply.failure else wire.decoded(bytes(reply.result), kind)
-        except GaveUp:
+        except (GaveUp, KeyboardInterrupt):
             self._lose("the session was given up")
             raise
         except ChannelClosed as error:
@@ -139,7 +142,8 @@ class RemoteHost:
         return RoundTrip(sent_ns=sent_ns, there_ns=there.at_ns, received_ns=time.monotonic_ns())
 
     def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
-        asked = wire.Prepare(recipe=recipe.name, version=version)
+        sent = None if recipes().get(recipe.name) == recipe else recipe
+        asked = wire.Prepare(recipe=recipe.name, version=version, sent=sent)
         found = self.ask(asked, wire.PrepareResult, PREPARE_S)
         return found.unavailable or self._known(found)
 
@@ -152,6 +156,26 @@ class RemoteHost:
                 " {port}"
             )
         return self._known(self.ask(wire.PrepareCommand(text=text), wire.PrepareResult))
+
+    def prepare_url(self, text: str) -> PreparedTarget:
+        """A server that runs there already, if the agent's operator has named it."""
+        prepared = from_url(text)
+        assert prepared.address is not None, "it has a URL"
+        asked = wire.PrepareUrl(name=prepared.name, url=prepared.address.url())
+        found = self.ask(asked, wire.PrepareResult)
+        if found.prepared is None:
+            raise self._lose("offers no target")
+        self._prepared.append((prepared, found.prepared.handle))
+        return prepared
+
+    def has_processes(self, prepared: PreparedTarget) -> bool:
+        """The agent offers only what it can read."""
+        del prepared
+        return True
+
+    def repository(self) -> RemoteRepository:
+        """That of the folder in which the agent was started, if it allows commands."""
+        return RemoteRepository(self.ask, self._known)
 
     def _known(self, found: wire.PrepareResult) -> PreparedTarget:
         """A target that the agent has prepared; from now on it can be started."""
@@ -328,9 +352,11 @@ class RemoteHost:
             workers=workers,
         )
         found = self.ask(asked, wire.Started, READY_S)
-        self._targets[found.port] = found.target
-        address = Address(host=self._welcome.host, port=found.port, is_tls=found.is_tls)
-        return RemoteTarget(prepared.name, address, self, found.target)
+        own = Address(host=self._welcome.host, port=found.port, is_tls=found.is_tls)
+        address = prepared.address or own
+        self._targets[address.authority] = found.target
+        is_ours = prepared.address is None
+        return RemoteTarget(prepared.name, address, self, found.target, is_ours=is_ours)
 
     def wait_until_ready(
         self,
@@ -339,9 +365,13 @@ class RemoteHost:
         give_up: Callable[[], bool],
         note: Callable[[str], object],
     ) -> TargetResponse:
-        """The agent waits for an answer on its host; the one that counts comes over the network."""
-        del note
+        """The agent waits for an answer on its host; the one that counts comes over the network.
+
+        A server that runs already is waited for from here only.
+        """
         assert isinstance(running, RemoteTarget)
+        if not running.is_ours:
+            return self._first_answer(running, workload, give_up, note)
         asked = wire.AwaitReady(target=running.handle, workload=workload)
         try:
             self.ask(asked, wire.Answer, READY_S, give_up)
@@ -356,15 +386,27 @@ class RemoteHost:
                 f" {running.address.url()}: {error}; a firewall may be between both"
             ) from error
 
+    def _first_answer(
+        self,
+        running: RunningTarget,
+        workload: Workload,
+        give_up: Callable[[], bool],
+        note: Callable[[str], object],
+    ) -> TargetResponse:
+        try:
+            return wait_until_ready(running, workload, give_up=give_up, note=note)
+        except TargetError:
+            self._round_trip()  # Without the host, that is the reason.
+            raise
+
     def has_generated_code(self, running: RunningTarget) -> bool:
         assert isinstance(running, RemoteTarget)
         return self.ask(wire.AskCode(target=running.handle), wire.Answer).is_true
 
     def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
         """The load without the time for watching idle targets, which is before it."""
-        ports = [urlsplit(url).port for url in spec.urls]
-        handles = tuple(self._targets[port] for port in ports if port is not None)
-        observed = wire.Observe(targets=handles, cores=self._some(cores.server))
+        handles = [self._targets[urlsplit(url).netloc] for url in spec.urls]
+        observed = wire.Observe(targets=tuple(handles), cores=self._some(cores.server))
         idle_ns = spec.timing.idle_watch_ns
         plain = updated(spec, timing=updated(spec.timing, idle_watch_ns=0), own_processes=())
         return plain, RemoteObserver(self, observed, idle_ns)
@@ -403,12 +445,15 @@ class _RemoteLauncher:
 
 
 class RemoteTarget(RunningTarget):
-    """A target that an agent has started."""
+    """A target that an agent has started, or a server that runs there and is not `is_ours`."""
 
-    def __init__(self, name: str, address: Address, host: RemoteHost, handle: int) -> None:
+    def __init__(
+        self, name: str, address: Address, host: RemoteHost, handle: int, *, is_ours: bool = True
+    ) -> None:
         super().__init__(name, address)
         self._host = host
         self.handle = handle
+        self.is_ours = is_ours
 
     @property
     def root(self) -> int | None:

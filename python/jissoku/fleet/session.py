@@ -1,8 +1,8 @@
 """What an agent does for one client: prepares, starts, observes and ends targets.
 
 A client names recipes of this installation, and nothing else of this host: no path, no address to
-listen on, and no command unless the agent was started with `--allow-commands`. Whatever was started
-ends with the session, and at its own time in any case.
+listen on, and no command or server unless the agent was started with options that allow it.
+Whatever was started ends with the session, and at its own time in any case.
 """
 
 import random
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,33 +20,26 @@ from jissoku.fleet import wire
 from jissoku.fleet.inspection import Inspections
 from jissoku.fleet.installed import Installed
 from jissoku.fleet.meter import Meter
-from jissoku.measure.host import build_paths
+from jissoku.fleet.permissions import Permissions
+from jissoku.fleet.preparing import NO_SOCKET, Preparations
+from jissoku.fleet.repository import Checkouts
 from jissoku.measure.inspection import LocalInspector
 from jissoku.measure.machine import boot, machine
 from jissoku.measure.observation import LocalObserver, ObservedTargets
-from jissoku.measure.sampler import remove_perf_maps, with_names
-from jissoku.model import CoreAssignment, Transport, UnavailableTarget, Workload
+from jissoku.measure.sampler import remove_perf_maps
+from jissoku.model import CoreAssignment, Transport, Workload
 from jissoku.system import cores as core_lists
 from jissoku.system.cores import QuietCores, available_cores, partition_cores, pin_process
 from jissoku.system.processes import has_generated_code, process_tree
-from jissoku.targets import catalogue, launch
-from jissoku.targets.command import from_command, prepare_version
+from jissoku.targets import launch
 from jissoku.targets.launch import Launcher
-from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.process import RunningTarget
 
 # A target ends after this time, whatever its client does: no step of a comparison takes as long.
 TARGET_LIFE_S = 1800.0
 
-# Targets that run at once; a comparison starts one for each arm. And those that were prepared: a
-# client may ask for each recipe in several versions.
+# Targets that run at once; a comparison starts one for each arm.
 TARGETS_MAX = 64
-PREPARED_MAX = 1024
-
-# The longest command, in characters.
-COMMAND_MAX = 65_536
-
-NO_SOCKET = "a Unix socket cannot be reached from another host"
 
 # How long a question about a target's end may wait.
 STATE_LIMIT_S = 2.0
@@ -82,28 +74,22 @@ class Session:
         host: str,
         *,
         is_same_machine: bool,
-        allows_commands: bool = False,
+        permissions: Permissions,
         give_up: Callable[[], bool] = lambda: False,
     ) -> None:
         """Targets listen on the IP address `host`.
 
         `is_same_machine`: the load comes from this machine, too, which the client's half of the
-        cores is left to. `allows_commands`: the client may name commands, and not only recipes.
-        `give_up` is asked while something is waited for.
+        cores is left to. `give_up` is asked while something is waited for.
         """
         self._host = host
         self._is_same_machine = is_same_machine
-        self._allows_commands = allows_commands
         self._give_up = give_up
-        self._prepared: list[PreparedTarget] = []
-        # Numbers of those whose runtime has names for a sampler.
-        self._named: set[int] = set()
+        self._preparations = Preparations(permissions)
+        self._checkouts = Checkouts(permissions, self._preparations)
         self._inspections = Inspections(self._inspector)
         self._installed = Installed(
-            self._prepared_as,
-            self._offered,
-            lambda: self._cores_of_targets(()),
-            allows_commands=allows_commands,
+            permissions, self._preparations, lambda: self._cores_of_targets(())
         )
         self._running: dict[int, _Running] = {}
         self._started = 0
@@ -121,9 +107,6 @@ class Session:
         """The result of a request; JissokuError if it is refused or fails."""
         answers: dict[type, Callable[[Any], msgspec.Struct]] = {
             wire.AskTime: self._time,
-            wire.Prepare: self._prepare,
-            wire.PrepareCommand: self._prepare_command,
-            wire.PrepareNamed: self._prepare_named,
             wire.ChooseCores: self._choose_cores,
             wire.AwaitIdleCores: self._wait_for_idle_cores,
             wire.Start: self._start,
@@ -133,6 +116,8 @@ class Session:
             wire.Stop: self._stop,
             wire.Observe: self._observe,
             wire.EndObservation: self._end_observation,
+            **self._preparations.answers(),
+            **self._checkouts.answers(),
             **self._inspections.answers(),
             **self._installed.answers(),
         }
@@ -149,6 +134,7 @@ class Session:
             except TargetError as error:
                 failed.append(error)
         self._running = {}
+        self._checkouts.close()
         self._held.close()
         if failed:
             raise failed[0]
@@ -156,63 +142,6 @@ class Session:
     def _time(self, asked: wire.AskTime) -> wire.TimeThere:
         del asked
         return wire.TimeThere(at_ns=time.monotonic_ns())
-
-    def _prepare(self, asked: wire.Prepare) -> wire.PrepareResult:
-        recipe = catalogue.get_recipe(catalogue.recipes(), asked.recipe)
-        place = build_paths()
-        if asked.version:
-            found = prepare_version(recipe, asked.version, place)
-        else:
-            found = prepare(recipe, place)
-        if isinstance(found, UnavailableTarget):
-            return wire.PrepareResult(unavailable=found)
-        return wire.PrepareResult(prepared=self._offered(found))
-
-    def _prepare_command(self, asked: wire.PrepareCommand) -> wire.PrepareResult:
-        """A command, which is run in the folder in which the agent was started."""
-        if not self._allows_commands:
-            raise InputError(
-                "it starts recipes only: with `jissoku agent --allow-commands` its operator lets"
-                " clients run any command there, as the agent's user"
-            )
-        if len(asked.text) > COMMAND_MAX:
-            raise InputError(f"a command has at most {COMMAND_MAX:,} characters")
-        found = from_command(asked.text, build_paths())
-        if not found.listen.tcp:
-            raise InputError(f"--cmd {found.name}: {NO_SOCKET}; write {{port}}")
-        return wire.PrepareResult(prepared=self._offered(found))
-
-    def _prepare_named(self, asked: wire.PrepareNamed) -> wire.PrepareResult:
-        offered = self._offered(with_names(self._prepared_as(asked.prepared)))
-        self._named.add(offered.handle)
-        return wire.PrepareResult(prepared=offered)
-
-    def _prepared_as(self, number: int) -> PreparedTarget:
-        if not 0 <= number < len(self._prepared):
-            raise InputError(f"nothing was prepared as number {number}")
-        return self._prepared[number]
-
-    def _offered(self, found: PreparedTarget) -> wire.Prepared:
-        """Describes a target for the client, which can start it by its handle from now on."""
-        assert found.start is not None, "a recipe has a command"
-        if len(self._prepared) >= PREPARED_MAX:
-            raise InputError(f"{PREPARED_MAX} targets were prepared already")
-        self._prepared.append(found)
-        return wire.Prepared(
-            handle=len(self._prepared) - 1,
-            name=found.name,
-            origin=found.origin,
-            version=found.version,
-            capabilities=tuple(sorted(found.capabilities)),
-            description=found.description,
-            limitations=found.limitations,
-            binary_sha256=found.binary_sha256,
-            source_sha256=found.source_sha256,
-            start=found.start,
-            config=found.config,
-            compiles=found.compiles,
-            program=Path(str(found.values.get("program", ""))).name,
-        )
 
     def _choose_cores(self, asked: wire.ChooseCores) -> wire.ChosenCores:
         """All but the last physical core, or the first half beside the load; one is for us."""
@@ -244,11 +173,11 @@ class Session:
 
     def _start(self, asked: wire.Start) -> wire.Started:
         cores = self._cores_of_targets(asked.cores)
-        prepared = self._prepared_as(asked.prepared)
+        prepared = self._preparations.target(asked.prepared)
         if len(self._running) >= TARGETS_MAX:
             raise InputError(f"{TARGETS_MAX} targets run already")
         _require_tcp(asked.workload)
-        if not prepared.listen.tcp:
+        if prepared.address is None and not prepared.listen.tcp:
             raise InputError(f"{prepared.name}: {NO_SOCKET}")
         launcher = Launcher(
             cores=cores,
@@ -261,7 +190,7 @@ class Session:
         self._started += 1
         end = threading.Timer(TARGET_LIFE_S, self._end_in_time, (self._started,))
         end.daemon = True
-        has_names = asked.prepared in self._named
+        has_names = asked.prepared in self._preparations.named
         self._running[self._started] = _Running(target, end, has_names)
         end.start()
         address = target.address
@@ -314,8 +243,8 @@ class Session:
         numbers = asked.targets
         targets = [self._target(number) for number in numbers]
         cores = self._cores_of_targets(asked.cores)
-        roots = [target.pid for target in targets]
-        others = [one.target.pid for key, one in self._running.items() if key not in numbers]
+        roots = [_root(target) for target in targets]
+        others = [one.target.root for key, one in self._running.items() if key not in numbers]
         for one in self._running.values():
             others += one.target.upstream_pids()
         observer = LocalObserver(
@@ -327,7 +256,7 @@ class Session:
             )
         )
         observer.start()
-        meter = Meter([pid for pid in roots if pid is not None], cores)
+        meter = Meter(roots, cores)
         self._observing = observer, meter, cores
         meter.start()
         return wire.Answer(is_true=True)
@@ -365,6 +294,14 @@ class Session:
         if self._observing is not None:
             self._observing[1].stop()
         self._observing = None
+
+
+def _root(target: RunningTarget) -> int:
+    """Its first process, or the one that listens; TargetError if that has gone."""
+    found = target.root
+    if found is None:
+        raise TargetError(f"no process of {target.name} listens any more")
+    return found
 
 
 def _fixed(series: list[list[int]]) -> tuple[tuple[int, ...], ...]:

@@ -23,6 +23,7 @@ from jissoku.model import (
     Knob,
     Machine,
     Origin,
+    Recipe,
     StartCommand,
     Transport,
     UnavailableTarget,
@@ -34,7 +35,7 @@ from jissoku.system.strace import Call
 from jissoku.targets.launch import ListensElsewhere
 
 # Changes with every change of a message.
-PROTOCOL = 4
+PROTOCOL = 5
 
 HEAD = struct.Struct("!I")
 
@@ -106,16 +107,54 @@ class AskTime(msgspec.Struct, frozen=True, tag="time"):
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
-    """A target to build, by the name of its recipe; `version` empty: the installed one."""
+    """A target to build, by the name of its recipe; `version` empty: the installed one.
+
+    `sent` is the recipe if it is none of the installation; see `Preparations`.
+    """
 
     recipe: str
     version: str = ""
+    sent: Recipe | None = None
 
 
 class PrepareCommand(msgspec.Struct, frozen=True, kw_only=True, tag="command"):
     """A command of the agent's host, as `NAME=COMMAND`; only if its operator allows commands."""
 
     text: str
+
+
+class PrepareUrl(msgspec.Struct, frozen=True, kw_only=True, tag="url"):
+    """A server that runs on the agent's host already; only if its operator has named it."""
+
+    name: str
+    url: str
+
+
+class AskCommits(msgspec.Struct, frozen=True, kw_only=True, tag="commits"):
+    """The commits after `good` up to `bad` of the repository in the agent's folder."""
+
+    good: str
+    bad: str
+
+
+class BeginCheckout(msgspec.Struct, frozen=True, kw_only=True, tag="checkout"):
+    """Builds a commit in a folder of its own; only if the operator allows commands."""
+
+    commit: str
+    build: str
+
+
+class PrepareCheckout(msgspec.Struct, frozen=True, kw_only=True, tag="built"):
+    """A command, as `NAME=COMMAND`, in the folder of a commit that was built."""
+
+    number: int
+    text: str
+
+
+class EndCheckout(msgspec.Struct, frozen=True, kw_only=True, tag="removed"):
+    """Removes a commit that was built."""
+
+    number: int
 
 
 class PrepareNamed(msgspec.Struct, frozen=True, kw_only=True, tag="named"):
@@ -300,6 +339,11 @@ Request = (
     AskTime
     | Prepare
     | PrepareCommand
+    | PrepareUrl
+    | AskCommits
+    | BeginCheckout
+    | PrepareCheckout
+    | EndCheckout
     | PrepareNamed
     | PrepareChanged
     | AskKnobs
@@ -347,7 +391,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A target that can be started there, as a record describes it; no paths of that host.
 
-    `program` is the name of its program's file.
+    `start` None: it runs already, and is not started. `program` is the name of its program's file.
     """
 
     handle: int
@@ -359,7 +403,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     limitations: str
     binary_sha256: str
     source_sha256: str
-    start: StartCommand
+    start: StartCommand | None
     config: tuple[ConfigFile, ...]
     compiles: bool | None
     program: str = ""
@@ -398,6 +442,18 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     knobs: tuple[Knob, ...] = ()
     skipped: dict[str, str] = msgspec.field(default_factory=dict)
     is_known: bool = True
+
+
+class Commits(msgspec.Struct, frozen=True, kw_only=True):
+    """`good` by its full name, those after it, the oldest first, and the subjects of all."""
+
+    good: str
+    commits: tuple[str, ...]
+    subjects: dict[str, str]
+
+
+class CheckoutNumber(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
 
 
 class BenchmarkNumber(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,15 +9,16 @@ from pathlib import Path
 
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
-from jissoku.errors import HostLost, InputError
+from jissoku.errors import HostLost, InputError, RecordError
 from jissoku.inference.bounds import bound_results, needs_closed_loop, read_bound
 from jissoku.inference.latency import block_costs
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig, noise_floors, with_control
 from jissoku.measure.counting import count_arms
-from jissoku.measure.host import build_paths
+from jissoku.measure.host import ServerHost, build_paths
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.repository import Repository
 from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, Method, Mode, updated
@@ -144,12 +145,15 @@ def _pair(one: BoundResult, config: CompareConfig) -> tuple[PreparedArm, Prepare
 class CommitQuestion:
     """How every commit, the oldest first, is compared with the good one, a run for each.
 
-    The searched property is a bound of the arms `good` and `candidate`.
+    The searched property is a bound of the arms `good` and `candidate`. Both are built in
+    `repository`, which is on `host`.
     """
 
     request: BisectionRequest
     good: str
     commits: tuple[str, ...]
+    repository: Repository
+    host: ServerHost
     seed: int
     cores: CoreAssignment
     folder: Path
@@ -174,6 +178,7 @@ class CommitSearch:
     Attributes:
         bound: The bound that commits are measured by.
         is_interrupted: A measurement or a build was interrupted.
+        lost: Why a measurement could not be made or recorded; empty if each could.
         is_over: The time was over before a measurement.
     """
 
@@ -183,6 +188,7 @@ class CommitSearch:
         self._left_s = question.seconds
         self.bound = question.request.fail_if or _bound(LEAST_INCREASE)
         self.is_interrupted = self.is_over = False
+        self.lost = ""
 
     def judge(self, commit: str, attempt: int) -> BoundStatus | None:
         """The answer of a commit; None if there is no time for one, or it was interrupted."""
@@ -194,7 +200,11 @@ class CommitSearch:
         except (Interrupted, KeyboardInterrupt):  # The latter ends a build.
             self.is_interrupted = True
             return None
-        self._listener.note(f"{commit[:12]} {command.subject(commit)}: {bound_sentence(found)}.")
+        except (HostLost, RecordError) as error:
+            self.lost = str(error)
+            return None
+        subject = self._question.repository.subject(commit)
+        self._listener.note(f"{commit[:12]} {subject}: {bound_sentence(found)}.")
         is_last = commit == self._question.commits[-1]
         if is_last and found.status is BoundStatus.EXCEEDED and not self._question.request.fail_if:
             assert found.ratio is not None, "it exceeds the bound"
@@ -207,11 +217,14 @@ class CommitSearch:
         request = updated(asked.request, fail_if=self.bound)
         self._listener.note(f"Building {commit[:12]}.")
         with (
-            command.checkout(asked.good, request.build) as good,
-            command.checkout(commit, request.build) as other,
+            asked.repository.built(asked.good, request.build) as good,
+            asked.repository.built(commit, request.build) as other,
         ):
-            places = {GOOD: good, CANDIDATE: other}
-            arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
+            found_arms = [
+                build.prepare(f"{name}={request.cmd}")
+                for name, build in ((GOOD, good), (CANDIDATE, other))
+            ]
+            arms = [PreparedArm(one.arm(), one) for one in found_arms]
             arms_prepared, control = with_control(arms)
             step_s = asked.seconds / asked.steps_max
             config = CompareConfig(
@@ -226,7 +239,8 @@ class CommitSearch:
                 version=asked.version,
                 method=Method.PAIRED,
                 one_load=True,
-                noise_floors=noise_floors(),
+                noise_floors=noise_floors() if asked.host.is_local else {},
+                host=asked.host,
                 verb="bisect",
                 request=request,
                 bounds=(self.bound,),

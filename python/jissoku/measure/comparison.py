@@ -26,7 +26,6 @@ from jissoku.measure.trial import LatencyObjective, PreparedArm
 from jissoku.model.updated import updated
 from jissoku.records import files
 from jissoku.request import AnyRequest, ComparisonRequest
-from jissoku.system.address import listener_pid
 from jissoku.targets.placeholders import default_cache
 
 # Window of each target's profile: some thousand samples at a tenth of a core.
@@ -145,9 +144,7 @@ class CompareConfig(RunConfig):
 def external(config: CompareConfig) -> frozenset[str]:
     """External servers whose process was not found, so that their CPU time is unknown."""
     return frozenset(
-        arm.arm.name
-        for arm in config.arms_prepared
-        if arm.prepared.address is not None and listener_pid(arm.prepared.address) is None
+        arm.arm.name for arm in config.arms_prepared if not config.host.has_processes(arm.prepared)
     )
 
 

@@ -18,6 +18,7 @@ from jissoku.measure.loadgen import LoadSpec, Started, local_observer, run_load
 from jissoku.measure.machine import machine
 from jissoku.measure.microbenchmark import BenchmarkRound, run_on
 from jissoku.measure.observation import Observer
+from jissoku.measure.repository import LocalRepository, Repository
 from jissoku.measure.sampler import with_names
 from jissoku.measure.syscall_costs import syscall_costs
 from jissoku.model import (
@@ -33,6 +34,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.experiment import ConfigChange, Microbenchmark
+from jissoku.system.address import listener_pid
 from jissoku.system.cores import (
     QuietCores,
     available_cores,
@@ -41,7 +43,7 @@ from jissoku.system.cores import (
 )
 from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.targets import contract, launch
-from jissoku.targets.command import from_command, prepare_version
+from jissoku.targets.command import from_command, from_url, prepare_version
 from jissoku.targets.launch import Launcher
 from jissoku.targets.placeholders import BuildPaths, default_cache, fill
 from jissoku.targets.prepare import PreparedTarget, prepare
@@ -72,6 +74,15 @@ class ServerHost(Protocol):
 
     def prepare_command(self, text: str) -> PreparedTarget:
         """Reads `NAME=COMMAND`, a program of this host; InputError as `command.from_command`."""
+
+    def prepare_url(self, text: str) -> PreparedTarget:
+        """Reads `NAME=URL`, a server that was started already; InputError if it is none."""
+
+    def has_processes(self, prepared: PreparedTarget) -> bool:
+        """Whether its processes can be read, so that its CPU time is known."""
+
+    def repository(self) -> Repository:
+        """The git repository of this host whose commits are built and started."""
 
     def with_changes(
         self, prepared: PreparedTarget, changes: tuple[ConfigChange, ...], upstream: Transport
@@ -231,6 +242,15 @@ class LocalHost:
 
     def prepare_command(self, text: str) -> PreparedTarget:
         return from_command(text, build_paths())
+
+    def prepare_url(self, text: str) -> PreparedTarget:
+        return from_url(text)
+
+    def has_processes(self, prepared: PreparedTarget) -> bool:
+        return prepared.address is None or listener_pid(prepared.address) is not None
+
+    def repository(self) -> Repository:
+        return LocalRepository(build_paths())
 
     def with_changes(
         self, prepared: PreparedTarget, changes: tuple[ConfigChange, ...], upstream: Transport

@@ -27,6 +27,7 @@ from jissoku.model import (
 from jissoku.model.experiment import WorkloadSpec
 from jissoku.request import (
     AnyRequest,
+    BisectionRequest,
     ComparisonRequest,
     ExperimentRequest,
     ExplanationRequest,
@@ -61,16 +62,13 @@ RequestOfHost = (
     | SweepRequest
     | ExperimentRequest
     | TuningRequest
+    | BisectionRequest
 )
 
 # What to do instead of an option that needs the targets on this machine.
 INSTEAD_ON_ANOTHER_HOST = {
-    "--url": "CPU time is read of what the agent starts; name the server's command with --cmd",
-    "--recipes": "these recipes are on this host; name a command of the other one, with --cmd or"
-    " in the experiment's file",
     "--baseline": "a baseline is built here; build both there, and name them with two --cmd",
     "--unix": "a Unix socket is reached on its own host only; leave it out",
-    "--upstream unix": "servers behind a gateway are reached by TCP there; leave it out",
     "--config": "a configuration is read here; name a command that reads it there with `jissoku"
     " explain --cmd`, or run this without an agent there",
     "--listen": "it belongs to --config; leave it out",
@@ -137,11 +135,8 @@ def check_server_host(request: RequestOfHost) -> None:
         return
     baseline = getattr(request, "baseline", None)
     given = {
-        "--url": getattr(request, "url", ()),
-        "--recipes": getattr(request, "recipes", ()),
         "--baseline": baseline and not Path(baseline).is_dir(),
         "--unix": getattr(request, "unix", False),
-        "--upstream unix": getattr(request, "upstream", "") == Transport.UNIX,
         "--config": getattr(request, "config", None),
         "--listen": getattr(request, "listen", ""),
         "a longer -d than 10m": getattr(request, "duration", 0.0) > REMOTE_WINDOW_MAX_S,
@@ -177,7 +172,7 @@ def prepare_targets(
     required = {name for name, _ in map(_split, wanted.arms)}
     named = [(name, catalogue.get_recipe(known, recipe), at) for name, recipe, at in words]
     others = [host.prepare_command(text) for text in wanted.cmd]
-    others += [command.from_url(text) for text in wanted.url]
+    others += [host.prepare_url(text) for text in wanted.url]
     _check_names([name for name, *_ in named] + [other.name for other in others])
     for _, recipe, _ in named:
         if not _serves(recipe, wanted.path):
@@ -193,7 +188,7 @@ def prepare_targets(
         listener.note(f"Preparing {name}.")
         found = host.prepare(recipe, version)
         if not isinstance(found, UnavailableTarget):
-            found = found.with_upstream(Transport(upstream))
+            found = host.with_changes(found, (), Transport(upstream))
             arms.append(PreparedArm(found.arm(name), found))
         elif name in required:
             raise InputError(found.sentence)

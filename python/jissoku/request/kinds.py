@@ -294,3 +294,5 @@ class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ver
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     seed: shared.Seed = None
+    server_host: shared.ServerHost = ""
+    server_keys: shared.ServerKeys = ""

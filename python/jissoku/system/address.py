@@ -126,7 +126,7 @@ def listener_pid(address: Address) -> int | None:
 
 def listener_pids(address: Address) -> list[int]:
     """The processes that listen there, without children of one of them, if they are visible."""
-    if not address.socket and not is_loopback(address.host):
+    if not address.socket and not is_here(address.host):
         return []
     sockets = listening_sockets(address)
     processes = all_processes()
@@ -218,6 +218,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_here(host: str) -> bool:
+    """Whether it is an IP address of this host, or `localhost`: only these can be bound."""
+    if host == "localhost":
+        return True
+    try:
+        version = ipaddress.ip_address(host).version
+        family = socket_module.AF_INET6 if version == 6 else socket_module.AF_INET
+        with socket_module.socket(family) as probe:
+            probe.bind((host, 0))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 # Offsets into struct tcp_info of linux/tcp.h, and its length in kernels with all of these fields

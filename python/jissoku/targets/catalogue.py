@@ -34,6 +34,12 @@ def read(path: Path) -> Recipe:
     return recipe
 
 
+def check(recipe: Recipe) -> None:
+    """Refuses a recipe that `read` would refuse, of one that does not come from a file here."""
+    for keys, message in _mistakes(recipe):
+        raise InputError(f"{recipe.name}: {'.'.join(map(str, keys))} {message}")
+
+
 def _mistakes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     yield from _empty(recipe)
     yield from _pattern("version", recipe.version.pattern, "version")

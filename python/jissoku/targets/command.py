@@ -275,6 +275,15 @@ def subject(commit: str) -> str:
     return _git("log", "-1", "--format=%s", commit, what=commit)
 
 
+def subjects(good: str, bad: str) -> dict[str, str]:
+    """The subjects of both commits and those between, by their full names."""
+    words = ("--first-parent", "--format=%H %s")
+    lines = _git("log", *words, f"{good}..{bad}", what=f"{good}..{bad}").splitlines()
+    lines += _git("log", "-1", *words, good, what=good).splitlines()
+    found = (line.partition(" ") for line in lines)
+    return {commit: text for commit, _, text in found}
+
+
 @contextmanager
 def checkout(ref: str, build: str) -> Iterator[Checkout]:
     """Yields a ref that is built in a worktree of its own; TargetError if the build fails."""
