@@ -81,6 +81,9 @@ class FakeObserver:
     def window_closed(self) -> None:
         """Nothing."""
 
+    def network_loss(self) -> str:
+        return ""
+
     def finish(self, report: Report, times: WindowTimes) -> Observation:
         del report, times
         host = HostObservation(arms=(), steal_fraction=0.0, foreign_fraction=0.0, major_faults=0)

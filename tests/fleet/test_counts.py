@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jissoku.fleet.clock import ClockBound, Translation
-from jissoku.fleet.counts import Spans, observation
+from jissoku.fleet.counts import NotRead, Spans, observation
 from jissoku.fleet.wire import Counters
 from jissoku.measure.observation import ArmObservation, HostObservation
 
@@ -143,3 +143,13 @@ def test_a_process_that_ended_unnoticed_leaves_no_cpu_time() -> None:
     )
     assert found.measured[0]["cpu_ns"] == 8
     assert found.conditions["target_wait_fraction"] is None
+
+
+def test_edges_at_which_nothing_was_read_have_no_cpu_time() -> None:
+    """As of an agent that was stopped: a straight line over two seconds says nothing."""
+    said = {"targets": [{"slices": None, "duration_ns": 800 * MS}]}
+    spans = Spans.of(said, OPEN_NS, OPEN_NS + 800 * MS, (OPEN_NS, OPEN_NS))
+    for gap_ns in (0, 200 * MS):
+        observation(said, spans, counters([[0, 5]], gap_ns=gap_ns), translation(), 0)
+    with pytest.raises(NotRead, match="was not read for 201 ms of a window of 800 ms"):
+        observation(said, spans, counters([[0, 5]], gap_ns=201 * MS), translation(), 0)

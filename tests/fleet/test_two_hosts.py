@@ -23,6 +23,7 @@ from jissoku.inference.blocks import calm_rotations, has_waits
 from jissoku.model import Run, Trial, TrialKind
 from tests.conftest import JISSOKU, LIMIT_S, Done
 from tests.experiments.test_race import FILE as TINY
+from tests.fleet.conftest import SERVER
 
 pytestmark = pytest.mark.race
 
@@ -344,39 +345,6 @@ def test_ctrl_c_ends_targets_and_keeps_what_was_finished(both: Both, tmp_path: P
     eventually(lambda: targets_of(agent) == set())
     assert agent.poll() is None
     assert "Its verdicts hold" in (tmp_path / "run" / "report.txt").read_text()
-
-
-# Addresses of the two ends of a veth pair.
-HOME, SERVER = "10.77.0.1", "10.77.0.2"
-
-
-@pytest.fixture
-def namespaces() -> Iterator[tuple[list[str], list[str]]]:
-    """The words that start a program in each of two network namespaces, joined by a veth pair."""
-    program = shutil.which("ip")
-    if os.geteuid() != 0 or program is None:
-        pytest.skip("network namespaces need root and ip (iproute2)")
-    names = [f"jissoku-{os.getpid()}-{end}" for end in "ab"]
-    ends = [f"jsk{os.getpid() % 100_000}{end}" for end in "ab"]
-
-    def ip(*words: str) -> bool:
-        done = subprocess.run([program, *words], capture_output=True, check=False)
-        return done.returncode == 0
-
-    try:
-        if not all(ip("netns", "add", name) for name in names):
-            pytest.skip("network namespaces are not allowed here")
-        if not ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1]):
-            pytest.skip("this kernel has no veth")
-        for name, end, address in zip(names, ends, (HOME, SERVER), strict=True):
-            assert ip("link", "set", end, "netns", name)
-            assert ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
-            assert ip("-n", name, "link", "set", end, "up")
-            assert ip("-n", name, "link", "set", "lo", "up")
-        yield tuple(["ip", "netns", "exec", name] for name in names)  # type: ignore[misc]
-    finally:
-        for name in names:
-            ip("netns", "del", name)
 
 
 def an_hour_ahead() -> list[str]:

@@ -172,3 +172,14 @@ def test_who_says_that_it_is_done_keeps_what_it_started(tmp_path: Path) -> None:
         assert supervise([text, lab(b"B=1")]) == []
         assert child.wait() == -signal.SIGTERM
         assert not folder.exists()
+
+
+def test_the_folder_of_a_killed_lab_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    session = ProcessSession(UNKNOWN_PID, b"C=" + str(tmp_path).encode(), 0, Address())
+    named = Message(lab=session, folder=str(folder)).line()
+    assert supervise([named, Message(done=True).line()]) == []
+    assert folder.is_dir(), "the lab removes it itself"
+    assert supervise([named]) == []
+    assert not folder.exists()

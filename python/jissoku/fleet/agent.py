@@ -19,6 +19,7 @@ from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
 from jissoku.fleet.keys import Keys, ListenAddress
+from jissoku.fleet.leftovers import end_leftovers
 from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.session import Session
 from jissoku.measure.client import ProbeError
@@ -79,6 +80,8 @@ class Agent:
 
     def run(self) -> None:
         """Serves until SIGINT or SIGTERM, and ends all targets then."""
+        for sentence in end_leftovers():
+            self._note(sentence)
         supervisor()  # It ends targets if this process is killed.
         before = {
             number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)

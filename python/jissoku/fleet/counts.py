@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+from jissoku.errors import JissokuError
 from jissoku.fleet.clock import Translation
 from jissoku.fleet.wire import Counters
 from jissoku.measure.observation import Observation, Report
 
 SECOND_NS = 1_000_000_000
 
+# What is on a straight line for longer than this, in nanoseconds and of the window, says nothing of
+# its edge. Less is a warning of the trial.
+GAP_NS = 50_000_000
+GAP_MAX = 0.25
+
 # A time, and the same of another end: of a slice, a rotation or the window.
 Span = tuple[int, int]
+
+
+class NotRead(JissokuError):  # noqa: N818 - it says what happened
+    """The agent has not read its counters when it should have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +129,14 @@ def observation(
     """What the load generator would have read itself beside the targets, and the bound of its time.
 
     `counters` are those at `spans.instants_ns()`, and `slack_ns` the bound of the window's edges by
-    our own clock.
+    our own clock. NotRead: beside one of these instants nothing was read for too long.
     """
+    lasted_ns = spans.window[1] - spans.window[0]
+    if counters.gap_ns > max(GAP_NS, GAP_MAX * lasted_ns):
+        raise NotRead(
+            f"their CPU time was not read for {counters.gap_ns / 1e6:.0f} ms of a window of"
+            f" {lasted_ns / 1e6:.0f} ms: the agent had no core"
+        )
     readings, targets = _Readings(spans, counters), report["targets"]
     arms = range(len(targets))
     slices = _own_slices(spans, readings)

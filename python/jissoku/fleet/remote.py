@@ -3,14 +3,14 @@
 import http.client
 import random
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from jissoku.errors import HostLost, InputError, TargetError
+from jissoku.errors import HostLost, InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.channel import Channel, ChannelClosed, GaveUp
 from jissoku.fleet.clock import ClockBound, RoundTrip, Translation, window_edges
@@ -19,6 +19,7 @@ from jissoku.fleet.inspection import RemoteInspector
 from jissoku.fleet.installed import recipes
 from jissoku.fleet.keys import ListenAddress
 from jissoku.fleet.repository import RemoteRepository
+from jissoku.measure.conditions import expired_timers
 from jissoku.measure.host import TargetLauncher
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.knob_changes import TuningTarget, difference
@@ -35,6 +36,7 @@ from jissoku.model import (
     Transport,
     UnavailableTarget,
     Workload,
+    plural,
     updated,
 )
 from jissoku.model.experiment import ConfigChange, Microbenchmark
@@ -504,13 +506,25 @@ class RemoteObserver:
         self._idle_ns = idle_ns
 
     def start(self) -> None:
-        self._before = self._host.clock()
-        self._host.ask(self._observed, wire.Answer)
+        """LoadgenError if the agent cannot observe the targets."""
+        with _unobserved():
+            self._before = self._host.clock()
+            self._expired = expired_timers()
+            self._host.ask(self._observed, wire.Answer)
         began_ns = time.monotonic_ns()
         time.sleep(self._idle_ns / 1e9)
         # The agent has just read a lot: the first quarter is left out.
         ended_ns = time.monotonic_ns()
         self._idle = (began_ns + (ended_ns - began_ns) // 4, ended_ns) if self._idle_ns else (0, 0)
+
+    def network_loss(self) -> str:
+        count = expired_timers() - self._expired
+        if count <= 0:
+            return ""
+        return (
+            f"the network is the likely reason: a retransmission timer of this host expired {count}"
+            f" {plural(count, 'time')} meanwhile"
+        )
 
     def window_opened(self) -> None:
         pass
@@ -519,14 +533,26 @@ class RemoteObserver:
         pass
 
     def finish(self, report: Report, times: WindowTimes) -> Observation:
-        """LoadgenError if the load generator has not reported when its window opened and closed."""
+        """LoadgenError if the edges of the window are unknown, or the targets were not observed."""
         if times.opened_ns is None or times.closed_ns is None:
             raise LoadgenError("the load generator has not reported the edges of its window")
         lasted_ns = max(target["duration_ns"] for target in report["targets"])
         open_ns, close_ns, slack_ns = window_edges(times.opened_ns, times.closed_ns, lasted_ns)
         idle = self._idle if self._idle_ns else (open_ns, open_ns)
         spans = Spans.of(report, open_ns, close_ns, idle)
-        translation = Translation(before=self._before, after=self._host.clock())
-        at_ns = tuple(map(translation.there_ns, spans.instants_ns()))
-        counters = self._host.ask(wire.EndObservation(at_ns=at_ns), wire.Counters)
-        return observation(report, spans, counters, translation, slack_ns)
+        with _unobserved():
+            translation = Translation(before=self._before, after=self._host.clock())
+            at_ns = tuple(map(translation.there_ns, spans.instants_ns()))
+            counters = self._host.ask(wire.EndObservation(at_ns=at_ns), wire.Counters)
+            return observation(report, spans, counters, translation, slack_ns)
+
+
+@contextmanager
+def _unobserved() -> Iterator[None]:
+    """What the agent could not observe is one load without a result, and no end of the run."""
+    try:
+        yield
+    except (HostLost, LoadgenError):
+        raise
+    except JissokuError as error:
+        raise LoadgenError(f"the targets were not observed: {error}") from error

@@ -584,10 +584,16 @@ def failure(number: int, error: JissokuError) -> Reply:
 
 
 def error_of(reply: Reply, where: str) -> JissokuError:
-    """The error of a reply; a sentence about a target stays as it is."""
+    """The error of a reply; a sentence about a target stays as it is.
+
+    Only a refusal names the agent: what has failed is recorded, and records name no host.
+    """
     kind = KINDS.get(reply.kind)
     if kind is not None and issubclass(kind, TargetError):
         return kind(reply.failure, stderr=reply.stderr)
+    if kind is InputError:
+        return InputError(f"{where}: {reply.failure}")
+    failure = f"on the agent's host: {reply.failure}"
     if kind is ProbeError:
-        return ProbeError(f"{where}: {reply.failure}", result=reply.hint)
-    return (kind or JissokuError)(f"{where}: {reply.failure}")
+        return ProbeError(failure, result=reply.hint)
+    return (kind or JissokuError)(failure)

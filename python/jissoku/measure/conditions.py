@@ -186,6 +186,15 @@ def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> fl
     return user / (user + system) if user + system >= TICKS_MIN else None
 
 
+def expired_timers() -> int:
+    """Expirations of TCP's retransmission timer on this machine since its start.
+
+    Without those of attempts to connect, which a server whose queue is full does not answer.
+    """
+    found = _tcp()
+    return found.get("TCPTimeouts", 0) - found.get("TCPSynRetrans", 0)
+
+
 def _tcp() -> dict[str, int]:
     found: dict[str, int] = {}
     for name in ("/proc/net/snmp", "/proc/net/netstat"):

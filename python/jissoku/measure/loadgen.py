@@ -33,6 +33,7 @@ from jissoku.model import plural, updated
 from jissoku.system import processes
 from jissoku.system.measurement_lock import load_window
 from jissoku.targets.process import RunningTarget
+from jissoku.targets.supervisor import supervisor
 
 # Is given the load generator's process, so that an interruption can end it.
 Started = Callable[[subprocess.Popen[str]], object]
@@ -167,7 +168,8 @@ def run_load(
     LoadgenError if no answer was counted, or the load generator failed.
     """
     watching = observer or local_observer(spec, cores)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    scratch = supervisor().scratch()  # It also ends the load generator of a lab that is killed.
+    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
         files = Path(folder)
         (files / "body").write_bytes(spec.body or b"")
         (files / "request-body").write_bytes(_sent_body(spec.workload))
@@ -196,14 +198,23 @@ def run_load(
         words = said.stderr or f"the load generator ended with code {process.returncode}"
         urls = zip(spec.arms, spec.urls, strict=True)
         named = [arm for arm, url in urls if f" {url}: " in words]
-        raise LoadgenError(words, arm=named[0] if named else "")
+        raise _unanswered(LoadgenError(words, arm=named[0] if named else ""), watching)
     report = msgspec.json.decode(said.report)
-    _require_responses(spec, report)
+    try:
+        _require_responses(spec, report)
+    except LoadgenError as error:
+        raise _unanswered(error, watching) from error
     seen = watching.finish(report, said.times)
     measurements = tuple(
         _measurement(spec, report, number, seen) for number in range(len(spec.arms))
     )
     return measurements, _conditions(spec, report, measurements, seen, said, cores)
+
+
+def _unanswered(error: LoadgenError, observer: Observer) -> LoadgenError:
+    """The error, which names no arm if the network is the reason."""
+    loss = observer.network_loss() if error.arm else ""
+    return LoadgenError(f"{error}; {loss}") if loss else error
 
 
 def _monitor(

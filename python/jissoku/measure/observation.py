@@ -89,6 +89,12 @@ class Observer(Protocol):
     def finish(self, report: Report, times: WindowTimes) -> Observation:
         """Called after the load generator has ended, with its report."""
 
+    def network_loss(self) -> str:
+        """What the network has lost since the start, as it explains a target without an answer.
+
+        Empty if nothing, and on one host, where the target itself is the reason.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class _Clocks:
@@ -128,6 +134,9 @@ class ObservedTargets:
 
 class LocalObserver:
     """Observes targets on this machine."""
+
+    def network_loss(self) -> str:
+        return ""
 
     def __init__(self, targets: ObservedTargets) -> None:
         """Nothing is read yet."""

@@ -222,7 +222,10 @@ def _start(
         raise TargetError(f"{prepared.name} cannot listen on {kind}")
     if placement.port is not None and prepared.origin is not Origin.COMMAND:
         words = _at_host(prepared.name, words, placement.host)
-    folder = Path(tempfile.mkdtemp(prefix="jissoku-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="jissoku-"))
+    except OSError as error:
+        raise TargetError(f"{prepared.name} cannot be started: {error.strerror}") from error
     socket = "" if placement.port is not None else str(folder / "socket")
     is_tls = prepared.is_tls and not socket
     host = HOST if socket else placement.host

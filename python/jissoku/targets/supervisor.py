@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -41,7 +42,8 @@ CLOSE_LIMIT_S = 5.0
 class Message(msgspec.Struct, omit_defaults=True):
     """A line of the pipe: the lab's processes, a target, the mark of one that ended, or the end.
 
-    A target is sent before and after its start, with its own folder.
+    A target is sent before and after its start, with its own folder; the lab with its own, if it
+    has one.
     """
 
     lab: ProcessSession | None = None
@@ -62,6 +64,7 @@ class Supervisor:
         self._mark = f"{self._owner}-{monotonic_ns()}"
         self._began = start_ticks(self._owner)
         self._watched: dict[bytes, Message] = {}
+        self._scratch: Path | None = None
         self._start()
         os.environ[MARK] = self._mark
         atexit.register(self.close)
@@ -69,6 +72,13 @@ class Supervisor:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def scratch(self) -> Path:
+        """A folder for files of the lab, which is removed with it, also if it is killed."""
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="jissoku-lab-"))
+            self._send(self._lab())
+        return self._scratch
 
     def announce(self, mark: bytes, address: Address, folder: Path) -> None:
         """Registers a target that is about to be started, by the mark of its processes."""
@@ -87,6 +97,8 @@ class Supervisor:
         # If a fork of the lab ends, the lab itself continues.
         if os.getpid() != self._owner or self._pipe.closed:
             return
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
         with suppress(BrokenPipeError):
             self._pipe.write(Message(done=True).line())
         self._pipe.close()
@@ -111,9 +123,12 @@ class Supervisor:
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin
+        self._pipe.write(self._lab().line())
+
+    def _lab(self) -> Message:
         mark = f"{MARK}={self._mark}".encode()
         lab = ProcessSession(UNKNOWN_PID, mark, self._began, Address())
-        self._pipe.write(Message(lab=lab).line())
+        return Message(lab=lab, folder="" if self._scratch is None else str(self._scratch))
 
     def _send(self, message: Message) -> None:
         """Sends one message; a killed supervisor is replaced by one with the same targets."""
@@ -137,7 +152,7 @@ def supervisor() -> Supervisor:
 
 def supervise(lines: Iterable[bytes]) -> list[str]:
     """Ends what a killed lab has left, and returns a sentence for each process that stays."""
-    lab: ProcessSession | None = None
+    lab: Message | None = None
     watched: dict[bytes, Message] = {}
     for line in lines:
         message = msgspec.json.decode(line, type=Message)
@@ -145,16 +160,16 @@ def supervise(lines: Iterable[bytes]) -> list[str]:
             return []
         if message.target is not None:
             watched[message.target.mark] = message
-        lab = message.lab or lab
+        lab = message if message.lab is not None else lab
         watched.pop(message.forget, None)
     # A lab that was killed before it sent its mark has started nothing.
     return [] if lab is None else list(_end_all(lab, watched.values()))
 
 
-def _end_all(lab: ProcessSession, watched: Iterable[Message]) -> Iterator[str]:
+def _end_all(lab: Message, watched: Iterable[Message]) -> Iterator[str]:
     """Ends all processes with the lab's mark, such as the load generator, then each target."""
-    for message in (Message(target=lab), *watched):
-        session = message.target
+    for message in (lab, *watched):
+        session = message.target or message.lab
         assert session is not None, "only what was started is watched"
         assert b"=" in session.mark, "every environment ends with an empty entry"
         try:
