@@ -103,7 +103,7 @@ def test_targets_of_an_agent_and_a_supervisor_that_were_killed_are_ended_by_the_
 ) -> None:
     with bench(HERE, keys_folder) as (agent, host):
         with suppress(HostLost), started(host):
-            # The supervisor first: it is told of the end of the other one by a pipe.
+            # The supervisor first: a pipe shows it the end of the other one.
             os.kill(trials.supervisor_of(agent.pid), signal.SIGKILL)
             agent.kill()
             agent.wait()

@@ -88,7 +88,7 @@ def test_a_proof_is_of_one_token_and_one_challenge() -> None:
         (TargetError("nginx broke", stderr="why"), TargetError, "nginx broke"),
         (TargetEnded("nginx ended"), TargetEnded, "nginx ended"),
         (InputError("no such target"), InputError, "the agent: no such target"),
-        (JissokuError("it failed"), JissokuError, "the agent: it failed"),
+        (JissokuError("it failed"), JissokuError, "on the agent's host: it failed"),
     ],
 )
 def test_errors_keep_their_kind(error: JissokuError, kind: type[JissokuError], text: str) -> None:

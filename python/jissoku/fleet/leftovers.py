@@ -1,6 +1,6 @@
 """Targets of an agent that was killed together with its supervisor.
 
-Each of them alone is enough to end all targets; without both nobody does, until the next agent
+Each of them alone is enough to end all targets; without both no process does, until the next agent
 starts. Targets are known by the mark in their environment, which has the process that started them.
 """
 
