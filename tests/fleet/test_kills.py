@@ -150,7 +150,7 @@ def run_kills(folder: Path, keys: Path, count: int, seed: int) -> None:
 
 
 @pytest.mark.race
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_kills_at_random_instants(keys_folder: Path, tmp_path: Path) -> None:
     run_kills(tmp_path, keys_folder, 24, seed=1)
 
