@@ -45,8 +45,8 @@ pub struct Preparation {
     pub directory: Option<PathBuf>,
     /// Environment variables, unless they are set.
     pub variables: Vec<(String, String)>,
-    /// The file that configures the logging module.
-    pub log_config: Option<PathBuf>,
+    /// The file that configures the logging module, and its content.
+    pub log_config: Option<(PathBuf, Vec<u8>)>,
     /// The level of the root logger.
     pub log_level: Option<String>,
 }
@@ -149,7 +149,7 @@ impl Preparation {
             let name = c"jissoku_prepare";
             let module = PyModule::from_code(python, &source, c"jissoku/prepare.py", name)?;
             let directory = directory.as_ref().map(|it| it.as_os_str());
-            let log_config = log_config.as_ref().map(|it| it.as_os_str());
+            let log_config = log_config.as_ref().map(|(path, text)| (path.as_os_str(), &**text));
             let arguments = (directory, variables.clone(), log_config, log_level);
             module.getattr("prepare")?.call1(arguments)?.extract()
         };

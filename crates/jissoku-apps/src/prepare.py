@@ -1,5 +1,6 @@
 """What a worker process does before it imports its application."""
 
+import configparser
 import json
 import logging
 import logging.config
@@ -17,27 +18,35 @@ def prepare(directory, variables, log_config, log_level):
     except OSError as error:
         return f"cannot change to {directory}: {error.strerror}"
     if log_config is not None:
+        path, content = log_config
         try:
-            configure(Path(log_config))
+            configure(Path(path), content)
         except Exception as error:  # noqa: BLE001 - a configuration names code
             cause = f": {error.__cause__}" if error.__cause__ else ""
-            return f"cannot use {log_config}: {type(error).__name__}: {error}{cause}"
+            return f"cannot use {path}: {type(error).__name__}: {error}{cause}"
     if log_level is not None:
         set_level(log_level)
     return None
 
 
-def configure(path):
-    """Configures the logging module as uvicorn does, by the suffix of a file."""
+def configure(path, content):
+    """Configures the logging module as uvicorn does, by the suffix of a file.
+
+    The content is that which the server has read: the file may be another one when a worker is
+    replaced.
+    """
+    text = content.decode("utf-8")
     match path.suffix:
         case ".json":
-            logging.config.dictConfig(json.loads(path.read_text(encoding="utf-8")))
+            logging.config.dictConfig(json.loads(text))
         case ".yaml" | ".yml":
             import yaml  # noqa: PLC0415 - it may be missing
 
-            logging.config.dictConfig(yaml.safe_load(path.read_text(encoding="utf-8")))
+            logging.config.dictConfig(yaml.safe_load(text))
         case _:
-            logging.config.fileConfig(path, disable_existing_loggers=False, encoding="utf-8")
+            parser = configparser.ConfigParser()
+            parser.read_string(text, source=str(path))
+            logging.config.fileConfig(parser, disable_existing_loggers=False)
 
 
 def set_level(level):

@@ -18,6 +18,7 @@ mod handler_args;
 mod handler_file;
 mod help_groups;
 mod init;
+mod inputs;
 mod instance;
 mod limits;
 mod listen;
@@ -33,6 +34,7 @@ mod telemetry_args;
 mod watch;
 mod worker_args;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +45,8 @@ use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
 use jissoku_proxy::policy::configuration::Explanation;
 use jissoku_server::{
-    DynService, Limits, ListenerSharing, SecureListeners, Settings, TelemetryConfig,
+    DynService, Limits, ListenerSharing, ProcessSettings, SecureListeners, Settings,
+    TelemetryConfig,
 };
 use jissoku_store::Store;
 
@@ -53,6 +56,7 @@ use app_name::AppName;
 pub use failure::verb;
 use failure::{Failure, SUCCESS};
 use handler_file::HandlerFile;
+use inputs::Inputs;
 
 /// The group of flags that choose the content.
 const CONTENT_GROUP: &str = "what";
@@ -105,6 +109,9 @@ pub(crate) struct Serve {
     /// The stores of the configuration file.
     #[arg(skip)]
     store_tables: stores::StoreTables,
+    /// What was read of files that say how to serve.
+    #[arg(skip)]
+    inputs: Inputs,
     /// The configuration, if it is to be printed.
     #[arg(skip)]
     printed: Option<String>,
@@ -134,10 +141,19 @@ impl Serve {
 
     /// Parses the arguments, at start-up and at every reload.
     fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
+        Self::read_with(arguments, load, Inputs::default())
+    }
+
+    /// As [`Serve::read`], with files that were read before.
+    fn read_with(
+        arguments: &[String],
+        load: Option<&LoadApp>,
+        inputs: Inputs,
+    ) -> Result<Self, Failure> {
         let verb = arguments.first().map_or("", |verb| verb);
         let command = Self::command(verb);
         let config::Merged { arguments, routes, stores, file } =
-            config::merge(&command, arguments, &|name| std::env::var_os(name))?;
+            config::merge(&command, arguments, &|name| std::env::var_os(name), &inputs)?;
         let matches = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
         let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         if let Some(id) = content_args::LAB_IDS.split(' ').find(is_given)
@@ -163,7 +179,7 @@ impl Serve {
             let tables = tables.filter(|_| routes.is_some());
             config::print::text(&command, &matches, tables, (&stores, text))
         });
-        Ok(Self { app_is_given, routes, store_tables: stores, printed, ..serve })
+        Ok(Self { app_is_given, routes, store_tables: stores, inputs, printed, ..serve })
     }
 
     /// The server of a configuration file, if it could be started: what the file names can be read.
@@ -178,7 +194,9 @@ impl Serve {
         }
         if serve.routes.is_some() {
             serve.route_content(&SecureListeners::default(), None)?;
-        } else if !serve.runs_code() && serve.gateway.service(<_>::default(), 0, rules)?.is_none() {
+        } else if !serve.runs_code()
+            && serve.gateway.service(<_>::default(), 0, rules, &serve.inputs)?.is_none()
+        {
             serve.content.service(serve.files.folder(), || serve.files.load(), 1)?;
         }
         Ok(serve)
@@ -205,7 +223,8 @@ impl Serve {
         self.content.check(self.files.folder())?;
         let handlers = self.handler_files();
         let has_other_files = !handlers.is_empty() || self.config.config.is_some();
-        self.app.check(self.app().as_ref(), has_other_files, self.app_is_given)?;
+        let app = self.app();
+        self.app.check(app.as_ref(), has_other_files, self.app_is_given, &self.inputs)?;
         if worker.is_none() {
             // A worker has the shared object, even if the source is gone.
             self.handler.check(&handlers)?;
@@ -219,7 +238,7 @@ impl Serve {
         if let Some(index) = worker {
             placement = placement.of_worker(index);
         }
-        let tls = self.tls.load()?;
+        let tls = self.tls.load(&self.inputs)?;
         let endpoints = match worker {
             Some(_) => given.to_vec(),
             None => self.listen.endpoints(given, std::env::var_os("PORT").as_deref())?,
@@ -337,7 +356,17 @@ impl Serve {
         let size_max_of = |limits| self.limits.over(limits).request.body_size_max;
         let facts =
             (secure.clone(), size_max_of(Limits::DEFAULT), size_max_of(Limits::APPLICATION));
-        routes.content(&self.files, &self.gateway, facts, previous).map(Some)
+        routes.content(&self.files, &self.gateway, facts, previous, &self.inputs).map(Some)
+    }
+
+    /// How worker processes are started, with these shared objects of handlers.
+    fn processes(&self, libraries: Vec<File>) -> Result<ProcessSettings, Failure> {
+        self.routes.iter().try_for_each(|routes| routes.read_authorities(&self.inputs))?;
+        let inherited = self.inputs.for_workers(libraries);
+        Ok(ProcessSettings {
+            inherited: inherited.map_err(|error| Failure::of_work(&error))?,
+            ..self.supervision.processes(self.app.reload)
+        })
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {
@@ -359,10 +388,7 @@ impl Serve {
                 Failure::of_input("this program has no Python: use the jissoku package")
             })?;
             if worker.is_none() && self.has_processes()? {
-                return Ok((
-                    DynService::processes(self.supervision.processes(self.app.reload)),
-                    None,
-                ));
+                return Ok((DynService::processes(self.processes(Vec::new())?), None));
             }
             let is_multiprocess = self.has_several_workers()?;
             let routes = self.route_content(secure, previous)?;
@@ -374,7 +400,7 @@ impl Serve {
                 let limits = self.limits.over(Limits::APPLICATION);
                 Some(Arc::new(RouteContent::beside_app(folders, limits.request.body_size_max)))
             };
-            let service = self.app.service(app, load, server, content)?;
+            let service = self.app.service(app, load, server, content, &self.inputs)?;
             return Ok((service, routes));
         }
         let handlers = self.handler_files();
@@ -390,7 +416,9 @@ impl Serve {
         }
         let body_size_max = self.limits().request.body_size_max;
         let rules = &self.files.response_field;
-        if let Some(service) = self.gateway.service(secure.clone(), body_size_max, rules)? {
+        if let Some(service) =
+            self.gateway.service(secure.clone(), body_size_max, rules, &self.inputs)?
+        {
             return Ok((service, None));
         }
         let workers = self.workers.placement(false)?.workers;

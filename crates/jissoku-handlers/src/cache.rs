@@ -1,9 +1,10 @@
 //! The folder of shared objects that were compiled before, and of the header for their sources.
 //!
 //! A name is the digest of all that the content depends on, so that a file never changes, and several
-//! servers may use the folder. All of it may be removed at any time between two starts.
+//! servers may use the folder. All of it may be removed at any time: who uses a shared object has it
+//! open.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jissoku_os::privilege;
+
+use crate::library::Library;
 use ring::digest::{SHA256, digest};
 
 /// The permission of others than the owner to write.
@@ -57,6 +60,20 @@ impl Cache {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         self.folder.join(format!("{}-{number}.unfinished", process::id()))
+    }
+
+    /// A shared object that was compiled before, if it is there.
+    pub(crate) fn library(&self, name: &str) -> Option<Library> {
+        let path = self.file(name);
+        let library = Library { file: File::open(&path).ok()?, path };
+        library.is_there().then_some(library)
+    }
+
+    /// Keeps a new shared object by this name.
+    pub(crate) fn keep(&self, unfinished: &Path, name: &str) -> io::Result<Library> {
+        let (path, file) = (self.file(name), File::open(unfinished)?);
+        fs::rename(unfinished, &path)?;
+        Ok(Library { path, file })
     }
 
     /// Writes a file, which others see as a whole or not at all.

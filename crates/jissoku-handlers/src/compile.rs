@@ -18,6 +18,7 @@ use crate::HEADER;
 use crate::cache::{Cache, name_of};
 use crate::dependencies;
 use crate::error::HandlerError;
+use crate::library::Library;
 
 /// The flags of every handler.
 const FLAGS: [&str; 4] = ["-O2", "-shared", "-fPIC", "-Wall"];
@@ -90,7 +91,7 @@ impl Compiler {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn compile(&self, source: &Path, cache: &Cache) -> Result<PathBuf, HandlerError> {
+    pub fn compile(&self, source: &Path, cache: &Cache) -> Result<Library, HandlerError> {
         let unreadable =
             |error: io::Error| HandlerError(format!("cannot read {}: {error}", source.display()));
         let content = fs::read(source).map_err(unreadable)?;
@@ -142,7 +143,7 @@ impl Compiler {
         cache: &Cache,
         name: &str,
         list: &Path,
-    ) -> Result<PathBuf, HandlerError> {
+    ) -> Result<Library, HandlerError> {
         let headers = cache.file(&format!("include-{}", name_of(&[HEADER.as_bytes()])));
         let header = headers.join("jissoku.h");
         if !fs::read(&header).is_ok_and(|content| content == HEADER.as_bytes()) {
@@ -189,7 +190,7 @@ fn keep(
     (name, list): (&str, &Path),
     files: Vec<PathBuf>,
     start_ns: u64,
-) -> io::Result<PathBuf> {
+) -> io::Result<Library> {
     let mut digests = Vec::new();
     let mut lines = Vec::new();
     let mut is_settled = !files.is_empty();
@@ -206,8 +207,7 @@ fn keep(
         digests.push(digest);
     }
     let library_name = format!("{}.so", name_of(&[name.as_bytes(), digests.join(" ").as_bytes()]));
-    let kept = cache.file(&library_name);
-    fs::rename(library, &kept)?;
+    let kept = cache.keep(library, &library_name)?;
     if is_settled {
         cache.write(list, &[library_name.as_bytes(), b"\n", &lines].concat())?;
     }
@@ -215,17 +215,16 @@ fn keep(
 }
 
 /// The shared object that a list is for, if the files on it are as they were.
-fn compiled_before(list: &Path, cache: &Cache) -> Option<PathBuf> {
+fn compiled_before(list: &Path, cache: &Cache) -> Option<Library> {
     let list = fs::read(list).ok()?;
     let mut lines = list.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let library = cache.file(str::from_utf8(lines.next()?).ok()?);
+    let library = cache.library(str::from_utf8(lines.next()?).ok()?)?;
     let is_as_before = |line: &[u8]| {
         let (digest, path) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
         let content = fs::read(OsStr::from_bytes(&path[1..])).ok()?;
         (name_of(&[&content]).as_bytes() == digest).then_some(())
     };
-    lines.all(|line| is_as_before(line).is_some()).then_some(())?;
-    library.is_file().then_some(library)
+    lines.all(|line| is_as_before(line).is_some()).then_some(library)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ mod uploads;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_http::Method;
@@ -21,6 +20,7 @@ use crate::call::{Call, Deferral, Sender, State, Waiting};
 use crate::deferred::{Answer, Deferred};
 use crate::error::HandlerError;
 use crate::ffi::{self, Functions, NoHandler, in_request};
+use crate::library::Library;
 use crate::stream;
 
 /// How many requests of a worker leave their memory for later ones.
@@ -49,7 +49,7 @@ impl HandlerService {
     /// # Errors
     /// One is no shared object, or no handler for this version.
     pub fn load(
-        libraries: &[(PathBuf, String)],
+        libraries: &[(Library, String)],
         secure: SecureListeners,
         report: ErrorReporter,
     ) -> Result<Self, HandlerError> {
@@ -59,8 +59,8 @@ impl HandlerService {
 }
 
 impl Loaded {
-    fn new(library: &Path, name: &str) -> Result<Self, HandlerError> {
-        let functions = Functions::load(library).map_err(|why| {
+    fn new(library: &Library, name: &str) -> Result<Self, HandlerError> {
+        let functions = Functions::load(&library.loadable()).map_err(|why| {
             HandlerError(match why {
                 NoHandler::Library(error) => format!("cannot load {name}: {error}"),
                 NoHandler::Version => {

@@ -13,6 +13,7 @@ mod error;
 mod ffi;
 mod handler;
 mod helpers;
+mod library;
 mod parameters;
 mod parts;
 mod reply;
@@ -23,6 +24,7 @@ pub use cache::Cache;
 pub use compile::{Compiler, Language};
 pub use error::HandlerError;
 pub use handler::HandlerService;
+pub use library::Library;
 
 /// The header that handlers include.
 pub const HEADER: &str = include_str!("../include/jissoku.h");

@@ -22,6 +22,7 @@ pub mod process;
 pub mod quantity;
 pub mod reexec;
 pub mod run_queue;
+pub mod sealed_file;
 pub mod signal;
 pub mod slab;
 pub mod socket;

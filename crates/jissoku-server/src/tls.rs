@@ -4,7 +4,6 @@
 
 mod certificates;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,17 +32,20 @@ pub struct Tls {
 /// The files of a certificate chain and of its private key.
 pub type CertificateFiles<'a> = (&'a Path, &'a Path);
 
+/// Returns the content of a file.
+type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
 impl Tls {
-    /// Reads certificate chains and their private keys, all PEM, and checks that they belong together.
+    /// Reads certificate chains and their private keys, all PEM, by `read`, and checks that they belong together.
     /// The first chain is for clients that ask for no name or for an unknown one (SNI).
     ///
     /// # Errors
     /// The file that cannot be used, and why, in one sentence.
-    pub fn load(files: &[CertificateFiles<'_>]) -> Result<Self, String> {
+    pub fn load(files: &[CertificateFiles<'_>], read: ReadFile<'_>) -> Result<Self, String> {
         let mut certificates = Certificates::default();
         let mut warnings = Vec::new();
         for (certificate, key) in files {
-            let loaded = load_pair(certificate, key)?;
+            let loaded = load_pair(certificate, key, read)?;
             let end_s = loaded.cert.first().and_then(|first| certificates::expiry_s(first));
             if let Some(end_s) = end_s.filter(|end_s| *end_s < clock::wall_ns() / 1_000_000_000) {
                 let date = date::imf_fixdate(end_s);
@@ -87,9 +89,9 @@ fn unusable(path: &Path, error: &Error) -> String {
     format!("cannot use {} for TLS: {error}", path.display())
 }
 
-fn load_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, String> {
+fn load_pair(certificate: &Path, key: &Path, read: ReadFile<'_>) -> Result<CertifiedKey, String> {
     let read = |path: &Path| {
-        fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
     let text = read(certificate)?;
     let (certificate_name, key_name) = (certificate.display(), key.display());

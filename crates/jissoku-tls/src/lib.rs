@@ -1,7 +1,7 @@
 //! TLS of a client: which certificates are accepted, and what is negotiated (RFC 8446 and RFC 5246,
 //! by rustls).
 
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,18 +116,21 @@ const BUNDLES: [&str; 3] =
 /// Names that file, as for OpenSSL.
 const BUNDLE_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Reads certificates of authorities in PEM: a file, or without one the bundle of the system. Returns
-/// its path, too.
+/// Reads certificates of authorities in PEM by `read`: a file, or without one the bundle of the system.
+/// Returns its path, too.
 ///
 /// # Errors
 /// There is none, or it cannot be read; `flags` are those to use then.
-pub fn read_authorities(named: Option<&Path>, flags: &str) -> Result<(PathBuf, Vec<u8>), String> {
+pub fn read_authorities(
+    named: Option<&Path>,
+    flags: &str,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<(PathBuf, Vec<u8>), String> {
     let variable = || std::env::var_os(BUNDLE_VARIABLE).map(PathBuf::from);
     let usual = || BUNDLES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned);
     let found = named.map(Path::to_owned).or_else(variable).or_else(usual);
     let path = found.ok_or_else(|| format!("no CA bundle found: give {flags}"))?;
-    let pem =
-        fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let pem = read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Ok((path, pem))
 }
 

@@ -47,8 +47,8 @@ impl TlsArgs {
         if self.insecure {
             return Ok(Trust::AnyCertificate);
         }
-        let (_, pem) =
-            jissoku_tls::read_authorities(self.cacert.as_deref(), "--cacert or --insecure")?;
+        let (file, flags) = (self.cacert.as_deref(), "--cacert or --insecure");
+        let (_, pem) = jissoku_tls::read_authorities(file, flags, |path| std::fs::read(path))?;
         Ok(Trust::Authorities(pem))
     }
 }

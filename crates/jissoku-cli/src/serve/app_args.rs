@@ -14,6 +14,7 @@ use super::app_name::AppName;
 use super::env_file;
 use super::failure::Failure;
 use super::files::is_plain_path;
+use super::inputs::Inputs;
 use super::watch::Files;
 use crate::units;
 
@@ -67,8 +68,8 @@ pub struct PreparationRequest {
     pub working_directory: Option<PathBuf>,
     /// Environment variables, unless they are set.
     pub variables: Vec<(String, String)>,
-    /// The file that configures the logging module.
-    pub log_config: Option<PathBuf>,
+    /// The file that configures the logging module, and its content.
+    pub log_config: Option<(PathBuf, Vec<u8>)>,
     /// The level of the root logger.
     pub log_level: Option<String>,
 }
@@ -235,6 +236,7 @@ impl AppArgs {
         app: Option<&AppName>,
         has_other_files: bool,
         is_object: bool,
+        inputs: &Inputs,
     ) -> Result<(), Failure> {
         let of_import = [
             ("--env-file", self.env_file.is_some()),
@@ -266,7 +268,7 @@ impl AppArgs {
             let why = "the program has imported the application already: do it there";
             Failure::of_first(&of_import, |flag| format!("{flag}: {why}"))?;
         }
-        self.preparation()?;
+        self.preparation(inputs)?;
         let directory = self.directory();
         if app.is_some() && !is_object && !directory.is_dir() {
             let why = format!("--app-dir: there is no directory {}", directory.display());
@@ -283,7 +285,7 @@ impl AppArgs {
     }
 
     /// What comes before the import of the application.
-    fn preparation(&self) -> Result<PreparationRequest, Failure> {
+    fn preparation(&self, inputs: &Inputs) -> Result<PreparationRequest, Failure> {
         let absolute = |path: &PathBuf| {
             let refuse = |error| Failure::of_input(&format!("{}: {error}", path.display()));
             std::path::absolute(path).map_err(refuse)
@@ -292,18 +294,18 @@ impl AppArgs {
             let why = format!("--chdir: there is no directory {}", directory.display());
             return Err(Failure::of_input(&why));
         }
-        if let Some(file) = &self.log_config
-            && let Err(error) = std::fs::File::open(file)
-        {
-            return Err(Failure::of_input(&format!(
-                "--log-config: cannot read {}: {error}",
-                file.display()
-            )));
-        }
+        let log_config = self.log_config.as_ref().map(|file| {
+            let content = inputs.read(file).map_err(|error| {
+                let file = file.display();
+                Failure::of_input(&format!("--log-config: cannot read {file}: {error}"))
+            });
+            Ok((absolute(file)?, content?))
+        });
+        let variables = self.env_file.as_deref().map(|file| env_file::read(file, inputs));
         Ok(PreparationRequest {
             working_directory: self.chdir.as_ref().map(absolute).transpose()?,
-            variables: self.env_file.as_deref().map_or(Ok(Vec::new()), env_file::read)?,
-            log_config: self.log_config.as_ref().map(absolute).transpose()?,
+            variables: variables.unwrap_or(Ok(Vec::new()))?,
+            log_config: log_config.transpose()?,
             log_level: self.log_level.as_ref().map(|level| level.to_ascii_uppercase()),
         })
     }
@@ -324,6 +326,7 @@ impl AppArgs {
         load: &LoadApp,
         (listeners, secure_listeners, is_multiprocess): (Vec<Endpoint>, SecureListeners, bool),
         routes: Option<Arc<RouteContent>>,
+        inputs: &Inputs,
     ) -> Result<DynService, Failure> {
         let request = AppRequest {
             module: name.module,
@@ -340,7 +343,7 @@ impl AppArgs {
             body_memory_max: self.body_memory_max,
             routes,
             root_path: self.root_path.clone().unwrap_or_default(),
-            preparation: self.preparation()?,
+            preparation: self.preparation(inputs)?,
             asgi: AsgiRequest {
                 raises_after_disconnect: self.asgi_spec_version == SPEC_VERSION_WITH_ERROR,
                 offers_path_send: self.asgi_path_send,

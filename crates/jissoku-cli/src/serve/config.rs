@@ -25,6 +25,7 @@ use super::CONTENT_GROUP;
 use super::app_name::AppName;
 use super::content_args::only_in_lab;
 use super::failure::Failure;
+use super::inputs::Inputs;
 use super::listen::refusal_of_keys;
 use super::route_table::RouteTable;
 use super::stores::StoreTables;
@@ -62,6 +63,7 @@ pub(super) fn merge(
     command: &Command,
     arguments: &[String],
     variable: &dyn Fn(&str) -> Option<OsString>,
+    inputs: &Inputs,
 ) -> Result<Merged, Failure> {
     let given = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
@@ -71,7 +73,8 @@ pub(super) fn merge(
         let stores = StoreTables::default();
         return Ok(Merged { arguments: merged, routes: None, stores, file: None });
     };
-    let text = std::fs::read_to_string(path)
+    let text = inputs
+        .read_text(path)
         .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
     let refuse = |problem: Problem| Failure::of_input(&format!("{}, {problem}", path.display()));
     let parsed = DeTable::parse(&text)

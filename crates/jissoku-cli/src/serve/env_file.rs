@@ -4,14 +4,15 @@
 use std::path::Path;
 
 use super::failure::Failure;
+use super::inputs::Inputs;
 
 /// Larger files are refused: they hold something else.
 const SIZE_MAX: usize = 1 << 20;
 
 /// The variables of a file, in its order.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+pub(super) fn read(path: &Path, inputs: &Inputs) -> Result<Vec<(String, String)>, Failure> {
     let refuse = |why: &str| Failure::of_input(&format!("{}{why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = inputs.read(path).map_err(|error| {
         Failure::of_input(&format!("--env-file: cannot read {}: {error}", path.display()))
     })?;
     if bytes.len() > SIZE_MAX {
@@ -186,13 +187,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("jissoku-env-{}", std::process::id()));
         let refusal = |bytes: &[u8]| {
             std::fs::write(&path, bytes).expect("a file");
-            read(&path).expect_err("it is no text").to_string()
+            read(&path, &Inputs::default()).expect_err("it is no text").to_string()
         };
         assert!(refusal(b"A=1\nB=\xff").ends_with(", line 2: this is not UTF-8"));
         assert!(refusal(&vec![b'#'; SIZE_MAX + 1]).contains("at most 1 MiB"));
         std::fs::remove_file(&path).expect("it can be removed");
-        assert!(
-            read(&path).expect_err("it is gone").to_string().starts_with("--env-file: cannot read")
-        );
+        let gone = read(&path, &Inputs::default()).expect_err("it is gone").to_string();
+        assert!(gone.starts_with("--env-file: cannot read"), "{gone}");
     }
 }

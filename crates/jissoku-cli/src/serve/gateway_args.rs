@@ -15,6 +15,7 @@ use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, Trust, Tru
 
 use super::edit_args::{self, EditArgs};
 use super::failure::{Failure, print_error};
+use super::inputs::Inputs;
 use super::instance;
 use crate::units;
 
@@ -87,6 +88,7 @@ impl GatewayArgs {
         secure: SecureListeners,
         body_size_max: u64,
         response_rules: &[String],
+        inputs: &Inputs,
     ) -> Result<Option<DynService>, Failure> {
         if let Some(redirect) = &self.redirect {
             let (rule, edit) = self.edit.rule("", response_rules)?;
@@ -126,7 +128,7 @@ impl GatewayArgs {
         };
         let options = UpstreamOptions {
             resolution,
-            tls: self.tls(targets[0].protocol)?,
+            tls: self.tls(targets[0].protocol, inputs)?,
             tls_name: self.upstream_tls_name.clone(),
             ..UpstreamOptions::new(timeouts.idle_ns)
         };
@@ -179,11 +181,11 @@ impl GatewayArgs {
     }
 
     /// TLS to the servers of `--to`, if they speak that.
-    fn tls(&self, protocol: Protocol) -> Result<Option<TlsClient>, Failure> {
+    fn tls(&self, protocol: Protocol, inputs: &Inputs) -> Result<Option<TlsClient>, Failure> {
         if protocol.has_tls() {
             let ca = self.upstream_tls_ca.as_deref();
             let flags = "--upstream-tls-ca or --upstream-tls-insecure";
-            let client = tls_client(ca, self.upstream_tls_insecure, flags);
+            let client = tls_client(ca, self.upstream_tls_insecure, flags, inputs);
             return client.map(Some).map_err(|why| Failure::of_input(&why));
         }
         self.check_tls_unused().map(|()| None)
@@ -220,11 +222,12 @@ pub(super) fn tls_client(
     ca: Option<&Path>,
     accepts_all: bool,
     flags: &str,
+    inputs: &Inputs,
 ) -> Result<TlsClient, String> {
     if accepts_all {
         return TlsClient::new(&Trust::AnyCertificate);
     }
-    let (path, pem) = jissoku_tls::read_authorities(ca, flags)?;
+    let (path, pem) = jissoku_tls::read_authorities(ca, flags, |path| inputs.read(path))?;
     TlsClient::new(&Trust::Authorities(pem)).map_err(|error| format!("{}: {error}", path.display()))
 }
 

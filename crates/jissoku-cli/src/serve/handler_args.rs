@@ -1,11 +1,13 @@
 //! Handlers in C: their compilation, and how workers get them.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use jissoku_handlers::{Cache, Compiler, HandlerService};
+use jissoku_handlers::{Cache, Compiler, HandlerService, Library};
 use jissoku_os::privilege;
 use jissoku_proxy::RouteContent;
 use jissoku_server::{DynService, SecureListeners};
@@ -14,7 +16,8 @@ use super::Serve;
 use super::failure::{Failure, print_error};
 use super::handler_file::HandlerFile;
 
-/// Names the shared object to a worker process: that which was compiled last may not be in service.
+/// Names the shared objects to a worker process, which has inherited them: those which were compiled
+/// last may not be in service.
 const VARIABLE: &str = "JISSOKU_HANDLER_LIBRARY";
 
 /// Flags for handlers.
@@ -46,10 +49,12 @@ impl HandlerArgs {
     }
 
     /// The shared object of a handler: itself, or that of its source.
-    fn library(&self, file: &HandlerFile) -> Result<PathBuf, Failure> {
+    fn library(&self, file: &HandlerFile) -> Result<Library, Failure> {
         let Some(language) = file.language() else {
             let path = std::path::absolute(file.path());
-            return path.map_err(|error| Failure::of_input(&error));
+            let opened = path.and_then(|path| Ok(Library { file: File::open(&path)?, path }));
+            let name = file.name();
+            return opened.map_err(|why| Failure::of_input(&format!("cannot read {name}: {why}")));
         };
         let cache = Cache::open(&cache_folders()).map_err(|why| Failure::of_input(&why))?;
         let command = std::env::var_os(language.variable());
@@ -62,17 +67,14 @@ impl HandlerArgs {
 impl Serve {
     /// Worker processes for handlers.
     pub(super) fn handler_processes(&self, files: &[HandlerFile]) -> Result<DynService, Failure> {
-        let libraries = self.libraries(files)?;
-        let libraries =
-            std::env::join_paths(libraries).map_err(|error| Failure::of_input(&error))?;
-        let mut processes = self.supervision.processes(self.app.reload);
-        processes.variables.push((VARIABLE.into(), libraries));
+        let libraries = files.iter().map(|file| self.handler.library(file));
+        let libraries: Vec<Library> = libraries.collect::<Result<_, _>>()?;
+        let (paths, opened): (Vec<_>, Vec<_>) =
+            libraries.into_iter().map(|library| (library.path, library.file)).unzip();
+        let paths = std::env::join_paths(paths).map_err(|error| Failure::of_input(&error))?;
+        let mut processes = self.processes(opened)?;
+        processes.variables.push((VARIABLE.into(), paths));
         Ok(DynService::processes(processes))
-    }
-
-    /// Compiles all that are sources.
-    fn libraries(&self, files: &[HandlerFile]) -> Result<Vec<PathBuf>, Failure> {
-        files.iter().map(|file| self.handler.library(file)).collect()
     }
 
     /// The content of a worker process: handlers, and what `routes` or flags serve beside them.
@@ -82,10 +84,13 @@ impl Serve {
         secure: &SecureListeners,
         routes: Option<&Arc<RouteContent>>,
     ) -> Result<DynService, Failure> {
-        let compiled = std::env::var_os(VARIABLE).unwrap_or_default();
-        let compiled: Vec<PathBuf> = std::env::split_paths(&compiled).collect();
-        let is_there = compiled.len() == files.len() && compiled.iter().all(|path| path.is_file());
-        let libraries = if is_there { compiled } else { self.libraries(files)? };
+        let paths = std::env::var_os(VARIABLE).unwrap_or_default();
+        let libraries = std::env::split_paths(&paths).enumerate();
+        let passed = |(index, path)| Ok(Library { file: self.inputs.library(index)?, path });
+        let libraries: Vec<Library> = libraries
+            .map(passed)
+            .collect::<io::Result<_>>()
+            .map_err(|error| Failure::of_work(&error))?;
         let named: Vec<_> =
             libraries.into_iter().zip(files.iter().map(HandlerFile::name)).collect();
         let service = HandlerService::load(&named, secure.clone(), print_error)

@@ -14,6 +14,7 @@ use jissoku_server::{
 };
 
 use super::failure::Failure;
+use super::inputs::Inputs;
 
 /// Flags for listeners.
 #[derive(Debug, Args)]
@@ -256,14 +257,15 @@ impl TlsArgs {
         !self.tls_cert.is_empty()
     }
 
-    /// Reads the certificates and keys from disk, if they are configured.
-    pub(super) fn load(&self) -> Result<Option<Tls>, Failure> {
+    /// Reads the certificates and keys, if they are configured.
+    pub(super) fn load(&self, inputs: &Inputs) -> Result<Option<Tls>, Failure> {
         if !self.is_given() {
             return Ok(None);
         }
         let pairs = self.tls_cert.iter().zip(&self.tls_key);
         let files: Vec<CertificateFiles<'_>> = pairs.map(|(cert, key)| (&**cert, &**key)).collect();
-        Tls::load(&files).map(Some).map_err(|error| Failure::of_input(&error))
+        let tls = Tls::load(&files, &|path| inputs.read(path));
+        tls.map(Some).map_err(|error| Failure::of_input(&error))
     }
 }
 

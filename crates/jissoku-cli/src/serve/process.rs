@@ -23,12 +23,13 @@ use crate::usage::print_line;
 
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
-    let serve = Serve::read(arguments, load)?;
+    let mut systemd = SystemdEnv::read()?;
+    let inputs = std::mem::take(&mut systemd.inputs);
+    let serve = Serve::read_with(arguments, load, inputs)?;
     if let Some(text) = &serve.printed {
         print_line(text.trim_end());
         return Ok(());
     }
-    let systemd = SystemdEnv::read()?;
     if let Some(parent) = systemd.parent_pipe() {
         // Before the application is imported, which may take for ever.
         end_watch::end_with_parent(parent, serve.stop_time())?;

@@ -19,6 +19,7 @@ use super::failure::{Failure, print_error};
 use super::files::FileArgs;
 use super::gateway_args::{GatewayArgs, tls_client};
 use super::handler_file::HandlerFile;
+use super::inputs::Inputs;
 
 #[derive(Debug)]
 pub(super) struct RouteTable {
@@ -98,13 +99,14 @@ impl RouteTable {
         flags: &GatewayArgs,
         (secure, body_size_max, app_body_size_max): (SecureListeners, u64, u64),
         previous: Option<&RouteContent>,
+        inputs: &Inputs,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
         let upstreams = upstreams
             .iter()
             .map(|upstream| {
                 let known = previous.and_then(|old| old.gateway.upstream(&upstream.name));
-                self.upstream(upstream, flags, known)
+                self.upstream(upstream, flags, (known, inputs))
             })
             .collect::<Result<_, _>>()?;
         let mut gateway = flags.gateway(upstreams, secure);
@@ -196,7 +198,7 @@ impl RouteTable {
         &self,
         upstream: &configuration::Upstream,
         flags: &GatewayArgs,
-        previous: Option<&UpstreamGroup>,
+        (previous, inputs): (Option<&UpstreamGroup>, &Inputs),
     ) -> Result<UpstreamGroup, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
         let host = match (&upstream.policy.host, servers.first()) {
@@ -219,7 +221,7 @@ impl RouteTable {
         }
         let options = UpstreamOptions {
             policy: upstream.policy.clone(),
-            tls: self.tls(upstream)?,
+            tls: self.tls(upstream, inputs)?,
             tls_name: self.tls_name(upstream)?,
             idle_ns: upstream.idle_ns.unwrap_or(flags.upstream_idle_time),
             resolution: Resolution {
@@ -231,6 +233,12 @@ impl RouteTable {
         Ok(UpstreamGroup::new((name, host), targets, options, previous))
     }
 
+    /// Reads the certificates of authorities, for worker processes.
+    pub(super) fn read_authorities(&self, inputs: &Inputs) -> Result<(), Failure> {
+        let upstreams = &self.configuration.upstreams;
+        upstreams.iter().try_for_each(|upstream| self.tls(upstream, inputs).map(drop))
+    }
+
     /// The name of the certificates of all servers of an upstream, if they have one.
     fn tls_name(&self, upstream: &configuration::Upstream) -> Result<Option<TlsName>, Failure> {
         let Some(text) = &upstream.tls.name else { return Ok(None) };
@@ -240,13 +248,17 @@ impl RouteTable {
     }
 
     /// TLS to the servers of an upstream, if they speak that.
-    fn tls(&self, upstream: &configuration::Upstream) -> Result<Option<TlsClient>, Failure> {
+    fn tls(
+        &self,
+        upstream: &configuration::Upstream,
+        inputs: &Inputs,
+    ) -> Result<Option<TlsClient>, Failure> {
         if !upstream.policy.protocol.has_tls() {
             return Ok(None);
         }
         let ca = upstream.tls.authorities.as_deref().map(|file| self.beside(file));
-        let client =
-            tls_client(ca.as_deref(), upstream.tls.accepts_all, "tls-ca or tls-insecure = true");
+        let flags = "tls-ca or tls-insecure = true";
+        let client = tls_client(ca.as_deref(), upstream.tls.accepts_all, flags, inputs);
         let name = &upstream.name;
         client
             .map(Some)

@@ -64,6 +64,7 @@ impl SupervisionArgs {
         ProcessSettings {
             program: systemd_env::worker_program,
             variables: Vec::new(),
+            inherited: Vec::new(),
             report: print_error,
             memory_max: self.worker_memory_max,
             start_timeout: self.start_timeout(reloads_on_change),

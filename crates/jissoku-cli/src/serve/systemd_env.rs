@@ -10,6 +10,7 @@ use jissoku_os::reexec::{self, ExecSpec};
 use jissoku_server::{ParentPipe, Sockets, WORKER_NAME};
 
 use super::failure::{Failure, print_error};
+use super::inputs::Inputs;
 use super::instance;
 
 /// The environment, read once.
@@ -20,6 +21,8 @@ pub(super) struct SystemdEnv {
     notifier: Option<SdNotify>,
     /// The index of this worker, if this process is one (see [`jissoku_server::WORKER_NAME`]).
     pub(super) worker: Option<usize>,
+    /// What the parent has read, if this process is a worker.
+    pub(super) inputs: Inputs,
     /// The pipe on which the predecessor waits for readiness.
     predecessor: Option<File>,
 }
@@ -37,6 +40,10 @@ impl SystemdEnv {
         if predecessor.is_some() {
             instance::inherit();
         }
+        let inputs = match worker {
+            Some(_) => Inputs::take(&mut inherited).map_err(|error| Failure::of_work(&error))?,
+            None => Inputs::default(),
+        };
         let notifier = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let notifier = notifier.and_then(|address| {
             let made = SdNotify::new(&address);
@@ -46,7 +53,8 @@ impl SystemdEnv {
         });
         let sockets =
             Sockets::from_inherited(inherited).map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { sockets, notifier: notifier.filter(|_| worker.is_none()), worker, predecessor })
+        let notifier = notifier.filter(|_| worker.is_none());
+        Ok(Self { sockets, notifier, worker, inputs, predecessor })
     }
 
     /// Whether another process waits for this one to be ready.

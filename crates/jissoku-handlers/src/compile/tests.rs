@@ -41,8 +41,15 @@ fn compiler(flags: &str) -> Compiler {
     Compiler::new(Language::C, None, flags, "")
 }
 
+/// The path of the shared object of a source without errors, nor warnings that are errors.
+fn compiled(compiler: &Compiler, source: &Path, cache: &Cache) -> PathBuf {
+    compiler.compile(source, cache).expect("it compiles").path
+}
+
 fn loaded(library: &Path) -> Result<HandlerService, HandlerError> {
-    HandlerService::load(&[(library.to_owned(), "it".to_owned())], <_>::default(), |_| {})
+    let file = fs::File::open(library).expect("it is there");
+    let library = Library { path: library.to_owned(), file };
+    HandlerService::load(&[(library, "it".to_owned())], <_>::default(), |_| {})
 }
 
 #[test]
@@ -51,7 +58,7 @@ fn a_source_is_compiled_again_if_anything_has_changed() {
     let source = folder.write("hello.c", HELLO);
     folder.write("greeting.h", "#define GREETING \"Hello\"\n");
     let cache = folder.cache();
-    let compile = |flags| compiler(flags).compile(&source, &cache).expect("it compiles");
+    let compile = |flags| compiled(&compiler(flags), &source, &cache);
     let first = compile("");
     assert!(loaded(&first).is_ok());
     let stamp = |path: &Path| fs::metadata(path).expect("it is kept").modified().expect("a time");
@@ -106,7 +113,7 @@ fn a_shared_object_that_is_no_handler_is_a_sentence() {
         ),
     ] {
         let source = folder.write(name, text);
-        let library = compiler("").compile(&source, &cache).expect("it compiles");
+        let library = compiled(&compiler(""), &source, &cache);
         let refused = loaded(&library).expect_err("it is no handler");
         assert_eq!(refused.to_string(), expected);
     }
@@ -123,13 +130,13 @@ fn the_header_is_one_of_strict_c99_and_of_cpp() {
     let strict = "-Wextra -Wpedantic -Wstrict-prototypes -Werror";
     let source = folder.write("strict.c", HELLO);
     let strict_c = compiler(&format!("-std=c99 {strict}"));
-    let library = strict_c.compile(&source, &cache).expect("it compiles without a warning");
+    let library = compiled(&strict_c, &source, &cache);
     assert!(loaded(&library).is_ok());
     let has_cpp = Command::new("c++").arg("--version").output().is_ok();
     if has_cpp {
         let source = folder.write("hello.cpp", HELLO);
         let cpp = Compiler::new(Language::Cpp, None, "-Wextra -Wpedantic -Werror", "");
-        let library = cpp.compile(&source, &cache).expect("it compiles without a warning");
+        let library = compiled(&cpp, &source, &cache);
         assert!(loaded(&library).is_ok());
     }
 }

@@ -43,7 +43,8 @@ impl CertificateFiles {
     }
 
     pub(crate) fn load(&self) -> Tls {
-        Tls::load(&[(&self.certificate, &self.key)]).expect("they belong together")
+        Tls::load(&[(&self.certificate, &self.key)], &|path| fs::read(path))
+            .expect("they belong together")
     }
 
     pub(crate) fn client(&self) -> ClientConnection {
@@ -227,7 +228,7 @@ fn invalid_input_is_answered_with_an_alert_and_discarded() {
 }
 
 fn refusal(certificate: &Path, key: &Path) -> String {
-    Tls::load(&[(certificate, key)]).expect_err("it cannot be used")
+    Tls::load(&[(certificate, key)], &|path| fs::read(path)).expect_err("it cannot be used")
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jissoku_os::driver::Waker;
@@ -35,6 +36,8 @@ pub struct ProcessSettings {
     pub program: fn() -> io::Result<ExecSpec>,
     /// Environment variables of these processes alone, in place of others of these names.
     pub variables: Vec<(OsString, OsString)>,
+    /// Descriptors that these processes get by name, beside those of their listeners.
+    pub inherited: Vec<(String, Arc<OwnedFd>)>,
     /// Reports events of a worker to the operator.
     pub report: ErrorReporter,
     /// Resident memory in bytes above which a worker is replaced.
@@ -105,12 +108,13 @@ pub(super) fn start_now(
             (format!("{MOVED_OUT}{}", queue.name), queue.sender.as_fd()),
         ]
     });
-    let sockets: Vec<_> = listening.chain(queues).collect();
+    let others = settings.inherited.iter().map(|(name, fd)| (name.clone(), fd.as_fd()));
+    let descriptors: Vec<_> = listening.chain(queues).chain(others).collect();
     let mut program = (settings.program)()?;
     let is_replaced = |key: &OsString| settings.variables.iter().any(|(name, _)| name == key);
     program.environment.retain(|(key, _)| !is_replaced(key));
     program.environment.extend(settings.variables.iter().cloned());
-    let child = ReexecChild::start(&program, &sockets, Attachment::Attached)?;
+    let child = ReexecChild::start(&program, &descriptors, Attachment::Attached)?;
     if let Some(why) = wait_until_started(&child, settings.start_timeout, stop)? {
         return Err(end_unready(child, index, why)?);
     }

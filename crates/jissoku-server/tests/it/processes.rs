@@ -42,6 +42,7 @@ fn a_replacement_that_cannot_start_is_tried_again() {
     let processes = ProcessSettings {
         program,
         variables: Vec::new(),
+        inherited: Vec::new(),
         report: |_| {},
         memory_max: None,
         start_timeout: None,

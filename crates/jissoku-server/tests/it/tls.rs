@@ -52,7 +52,9 @@ impl CertificateFiles {
     }
 
     fn settings(&self) -> Settings {
-        let tls = Tls::load(&[(&self.folder.join("crt"), &self.folder.join("key"))]);
+        let tls = Tls::load(&[(&self.folder.join("crt"), &self.folder.join("key"))], &|path| {
+            fs::read(path)
+        });
         Settings { tls: Some(tls.expect("they belong together")), ..Settings::new(free_port()) }
     }
 

@@ -81,7 +81,7 @@ mod tests {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
         };
-        let merged = config::merge(&command, &arguments, &variable);
+        let merged = config::merge(&command, &arguments, &variable, &<_>::default());
         merged.map(|merged| merged.arguments).map_err(|failure| failure.to_string())
     }
 
