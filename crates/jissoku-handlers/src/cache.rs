@@ -4,7 +4,9 @@
 //! servers may use the folder. All of it may be removed at any time: who uses a shared object has it
 //! open.
 
-use std::fs::{self, DirBuilder, File};
+mod room;
+
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -65,14 +67,17 @@ impl Cache {
     /// A shared object that was compiled before, if it is there.
     pub(crate) fn library(&self, name: &str) -> Option<Library> {
         let path = self.file(name);
-        let library = Library { file: File::open(&path).ok()?, path };
+        let library = Library { file: room::open(&path).ok()?, path };
+        // Another server may have removed it before it was locked.
         library.is_there().then_some(library)
     }
 
-    /// Keeps a new shared object by this name.
+    /// Keeps a new shared object by this name, and makes room for it.
     pub(crate) fn keep(&self, unfinished: &Path, name: &str) -> io::Result<Library> {
-        let (path, file) = (self.file(name), File::open(unfinished)?);
+        let (path, file) = (self.file(name), room::open(unfinished)?);
         fs::rename(unfinished, &path)?;
+        // The error is ignored: the folder is larger then.
+        let _made = room::make(&self.folder);
         Ok(Library { path, file })
     }
 
