@@ -1,10 +1,12 @@
 """How handlers are compiled and started, what is wrong with some, and reloads."""
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,39 @@ def test_an_unchanged_source_is_compiled_once(tmp_path: Path) -> None:
         assert ask(port)[0] == 200
     assert compilations() == 2
     assert re.search("-O2 .* -O0 -DX .* -lm$", calls.read_text().splitlines()[-1])
+
+
+def is_in_use(library: Path) -> bool:
+    """Whether another process holds the lock of a file."""
+    with library.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def wait_until_free(library: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while is_in_use(library):
+        assert time.monotonic() < deadline, "nothing serves it any more"
+        time.sleep(0.01)
+
+
+def test_what_is_compiled_is_held_while_it_is_served(tmp_path: Path) -> None:
+    source = write(tmp_path, HELLO)
+    cache = tmp_path / ".cache" / "jissoku" / "handlers"
+    with served(source) as (server, _):
+        [first] = cache.glob("*.so")
+        assert is_in_use(first)
+        source.write_text(HELLO.replace("Hello", "Good evening"))
+        server.reload()
+        [second] = set(cache.glob("*.so")) - {first}
+        assert is_in_use(second)
+        # The old worker has it until it has ended.
+        wait_until_free(first)
+        assert is_in_use(second)
+    wait_until_free(second)
 
 
 def test_cpp_is_compiled_by_its_compiler(tmp_path: Path) -> None:
