@@ -12,7 +12,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use lmdb::types::{Bytes, Unit};
-use lmdb::{Database, RoTxn, RwTxn};
+use lmdb::{Database, DatabaseStat, RoTxn, RwTxn};
 
 use crate::counts::{Count, Counters, Counts};
 use crate::environment::Environment;
@@ -140,7 +140,9 @@ impl Tables {
         }
         let used_before = self.used(txn)?;
         let header = Header { expires_ms, written: txn.id() as u64 };
-        if let Some(old) = self.header(txn, key)? {
+        if self.has_indexed(txn)?
+            && let Some(old) = self.header(txn, key)?
+        {
             self.remove_from_indexes(txn, key, old)?;
         }
         self.main.put_reserved(txn, key.in_main(), HEADER_SIZE + value.len(), |space| {
@@ -278,9 +280,17 @@ impl Tables {
 
     /// Bytes of the pages that hold entries and indexes.
     pub(crate) fn used(&self, txn: &RoTxn<'_>) -> Result<u64, Error> {
-        let stats = [self.main.stat(txn)?, self.expiry.stat(txn)?, self.order.stat(txn)?];
-        let pages = stats.iter().map(|it| it.branch_pages + it.leaf_pages + it.overflow_pages);
-        Ok(pages.sum::<usize>() as u64 * self.page_size)
+        let mut pages = pages_of(&self.main.stat(txn)?) + pages_of(&self.expiry.stat(txn)?);
+        // Otherwise it is empty, and to know that would be a search for its root in each transaction.
+        if self.when_full == WhenFull::Drop {
+            pages += pages_of(&self.order.stat(txn)?);
+        }
+        Ok(pages as u64 * self.page_size)
+    }
+
+    /// Whether an entry may be in an index.
+    fn has_indexed(&self, txn: &RoTxn<'_>) -> Result<bool, Error> {
+        Ok(self.when_full == WhenFull::Drop || self.expiry.len(txn)? > 0)
     }
 
     /// Removes the entries that were written least recently, of about `bytes`; returns whether any.
@@ -384,6 +394,10 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+const fn pages_of(table: &DatabaseStat) -> usize {
+    table.branch_pages + table.leaf_pages + table.overflow_pages
 }
 
 fn record(bytes: &[u8]) -> Result<Record<'_>, Error> {
