@@ -155,6 +155,8 @@ pub(crate) struct Call {
     body: Vec<u8>,
     /// What the handler has pointers to beside these: on the heap, where it stays.
     decoded: Vec<Box<[u8]>>,
+    /// Room to make one of these in, whose memory is used again.
+    scratch: Vec<u8>,
     /// The variables of the path: places of names and values in `bytes`, behind the head.
     variables: Vec<(Range<usize>, Range<usize>)>,
     sender: Sender,
@@ -195,6 +197,7 @@ impl Call {
             bytes: Vec::new(),
             body: Vec::new(),
             decoded: Vec::new(),
+            scratch: Vec::new(),
             variables: Vec::new(),
             sender,
             state: State::NONE,
@@ -209,8 +212,10 @@ impl Call {
 
     /// The response is sent: drops what belongs to this request.
     pub(crate) fn end(&mut self) {
-        if self.body.capacity() > KEPT_SIZE_MAX {
-            self.body = Vec::new();
+        for buffer in [&mut self.body, &mut self.scratch] {
+            if buffer.capacity() > KEPT_SIZE_MAX {
+                *buffer = Vec::new();
+            }
         }
         self.body.clear();
         self.decoded.clear();
@@ -404,6 +409,15 @@ impl Call {
     /// Keeps a text until the response ends.
     pub(crate) fn keep(&mut self, text: Vec<u8>) -> &[u8] {
         self.decoded.push(text.into());
+        self.decoded.last().map(|text| &**text).unwrap_or_default()
+    }
+
+    /// As [`Call::keep`], of what is made by appending: its memory, which is of its size, is allocated
+    /// once.
+    pub(crate) fn keep_made(&mut self, make: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        self.scratch.clear();
+        make(&mut self.scratch);
+        self.decoded.push(self.scratch.as_slice().into());
         self.decoded.last().map(|text| &**text).unwrap_or_default()
     }
 

@@ -460,13 +460,15 @@ extern "C" fn http_date(request: Request<'_>, unix_s: u64) -> Str {
 }
 
 extern "C" fn sha256(request: Request<'_>, text: Str) -> Str {
-    convert(request, text, helpers::sha256)
+    let text = bytes(text.ptr.cast(), text.len);
+    Str::of_found(request.zip(text).map(|(call, text)| call.keep(helpers::sha256(text))))
 }
 
-/// Keeps what `make` makes of a text until the response ends.
-fn convert(request: Request<'_>, text: Str, make: fn(&[u8]) -> Vec<u8>) -> Str {
+/// Keeps what `make` appends for a text until the response ends.
+fn convert(request: Request<'_>, text: Str, make: fn(&[u8], &mut Vec<u8>)) -> Str {
     let text = bytes(text.ptr.cast(), text.len);
-    Str::of_found(request.zip(text).map(|(call, text)| call.keep(make(text))))
+    let made = request.zip(text).map(|(call, text)| call.keep_made(|to| make(text, to)));
+    Str::of_found(made)
 }
 
 extern "C" fn random(start: *mut c_void, size: usize) -> c_int {

@@ -8,9 +8,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// The last second of the year 9999, where the format of dates ends.
 const LAST_S: u64 = 253_402_300_799;
 
-/// Character references in place of signs that begin or end something in HTML.
-pub(crate) fn html(text: &[u8]) -> Vec<u8> {
-    let mut escaped = Vec::with_capacity(text.len());
+/// Appends a text with character references in place of signs that begin or end something in HTML.
+pub(crate) fn html(text: &[u8], escaped: &mut Vec<u8>) {
     for byte in text {
         match byte {
             b'&' => escaped.extend_from_slice(b"&amp;"),
@@ -21,19 +20,17 @@ pub(crate) fn html(text: &[u8]) -> Vec<u8> {
             byte => escaped.push(*byte),
         }
     }
-    escaped
 }
 
-/// A string of JSON (RFC 8259 section 7).
-pub(crate) fn json(text: &[u8]) -> Vec<u8> {
-    // A string has no other error than one of memory.
-    serde_json::to_vec(&String::from_utf8_lossy(text)).unwrap_or_default()
+/// Appends a string of JSON (RFC 8259 section 7).
+pub(crate) fn json(text: &[u8], escaped: &mut Vec<u8>) {
+    // A string that is written to memory has no error.
+    let _written = serde_json::to_writer(escaped, &String::from_utf8_lossy(text));
 }
 
-/// Percent-encoding of all that is not unreserved (RFC 3986 section 2.3).
-pub(crate) fn url(text: &[u8]) -> Vec<u8> {
+/// Appends a text with percent-encoding of all that is not unreserved (RFC 3986 section 2.3).
+pub(crate) fn url(text: &[u8], escaped: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut escaped = Vec::with_capacity(text.len());
     for &byte in text {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             escaped.push(byte);
@@ -42,7 +39,6 @@ pub(crate) fn url(text: &[u8]) -> Vec<u8> {
             escaped.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte)]);
         }
     }
-    escaped
 }
 
 /// A date of HTTP.
@@ -66,8 +62,15 @@ pub(crate) fn random(size: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn check(make: fn(&[u8]) -> Vec<u8>, text: &str, expected: &str) {
-        assert_eq!(String::from_utf8_lossy(&make(text.as_bytes())), expected, "{text:?}");
+    fn made(make: fn(&[u8], &mut Vec<u8>), text: &[u8]) -> String {
+        let mut escaped = b"before ".to_vec();
+        make(text, &mut escaped);
+        let text = String::from_utf8(escaped).expect("it is text");
+        text.strip_prefix("before ").expect("it is appended").to_owned()
+    }
+
+    fn check(make: fn(&[u8], &mut Vec<u8>), text: &str, expected: &str) {
+        assert_eq!(made(make, text.as_bytes()), expected, "{text:?}");
     }
 
     #[test]
@@ -75,7 +78,7 @@ mod tests {
         check(html, "<a href=\"x\">'&'\u{e9}", "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;\u{e9}");
         check(json, "a\"b\\c\n\u{1}\u{e9}", r#""a\"b\\c\n\u0001é""#);
         check(url, "a/b?c=d&e \u{e9}~", "a%2Fb%3Fc%3Dd%26e%20%C3%A9~");
-        assert_eq!(String::from_utf8(json(b"\xff")).as_deref(), Ok("\"\u{fffd}\""));
+        assert_eq!(made(json, b"\xff"), "\"\u{fffd}\"");
     }
 
     #[test]
