@@ -1,4 +1,4 @@
-//! Files in memory that nobody can change, for processes that inherit them.
+//! Files in memory that cannot be changed, for processes that inherit them.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Bounds the folder: what nobody has used for long is removed.
+//! Bounds the folder: what no server has used for long is removed.
 //!
 //! Several servers may do so at once, and beside others that compile. One that uses a shared object
 //! holds a lock on it (`flock(2)`), which ends with its process; whatever else is gone is compiled
