@@ -178,14 +178,28 @@ def library_of(sanitizer: Sanitizer) -> str:
 @contextmanager
 def sanitized(file: Path, sanitizer: Sanitizer, *arguments: str) -> Iterator[tuple[Served, int]]:
     """A server of a handler that is compiled with a sanitizer, and its port."""
+    flags, variables = sanitizing(sanitizer)
+    with served(file, *flags, *arguments, **variables) as found:
+        yield found
+
+
+def sanitizing(sanitizer: Sanitizer | None) -> tuple[list[str], dict[str, str]]:
+    """The flags and variables of a server whose handler a sanitizer checks; none without one."""
+    if sanitizer is None:
+        return [], {}
     variables = {
         **sanitizer.variables,
         "LD_PRELOAD": library_of(sanitizer),
         # The compiler itself runs without the library.
         "CC": "env -u LD_PRELOAD cc",
     }
-    with served(file, f"--cflags={sanitizer.flags}", *arguments, **variables) as found:
-        yield found
+    return [f"--cflags={sanitizer.flags}"], variables
+
+
+def asked_sanitizer(config: pytest.Config) -> Sanitizer | None:
+    """That of `--sanitizer`."""
+    name = config.getoption("--sanitizer")
+    return None if name is None else SANITIZERS[name]
 
 
 @contextmanager
@@ -193,14 +207,15 @@ def served_as_asked(
     file: Path, config: pytest.Config, *arguments: str
 ) -> Iterator[tuple[Served, int]]:
     """A server of a handler, with the sanitizer of `--sanitizer`, which must report nothing."""
-    name = config.getoption("--sanitizer")
-    if name is None:
-        with served(file, *arguments) as found:
-            yield found
-        return
-    with sanitized(file, SANITIZERS[name], *arguments) as found:
+    flags, variables = sanitizing(asked_sanitizer(config))
+    with served(file, *flags, *arguments, **variables) as found:
         yield found
-    lines = all_lines(found[0])
+    check_reports(found[0])
+
+
+def check_reports(server: Served) -> None:
+    """No sanitizer has reported anything of a server that has ended."""
+    lines = all_lines(server)
     assert not any(map(REPORT.search, lines)), "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jissoku import chart
-from tests.c_handlers.conftest import SOURCES, port_of, served
+from tests.c_handlers.conftest import SOURCES, port_of, served_as_asked
 from tests.serving.server_process import PATIENCE_S, ask, connect, spawn
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -19,9 +19,9 @@ KINDS = {1: "line", 2: "bar", 3: "histogram", 4: "sparkline", 5: "ring"}
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def port(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[int]:
     source = shutil.copy(SOURCES / "charts.c", tmp_path_factory.mktemp("charts"))
-    with served(Path(source), "--libs", "-lm") as (_, port):
+    with served_as_asked(Path(source), pytestconfig, "--libs", "-lm") as (_, port):
         yield port
 
 

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from jissoku import store
-from tests.c_handlers.conftest import SOURCES, port_of, start, write
+from tests.c_handlers.conftest import (
+    SOURCES,
+    asked_sanitizer,
+    check_reports,
+    port_of,
+    sanitizing,
+    start,
+    write,
+)
 from tests.serving.server_process import PATIENCE_S, Served, ask, connect, spawn
 
 CONFIGURATION = """
@@ -27,23 +35,27 @@ size = "4MiB"
 LISTENS = re.compile(r"^listening on http://127\.0\.0\.1:([0-9]+)/$")
 
 
-def serve(folder: Path, *arguments: str) -> Served:
+def serve(folder: Path, *arguments: str, **variables: str) -> Served:
     """Starts a server of the handler with its store."""
     shutil.copy(SOURCES / "stores.c", folder)
     configuration = write(folder, CONFIGURATION, "serve.toml")
     flags = ["--config", str(configuration), "--listen", "127.0.0.1:0", "--libs=-pthread"]
-    return spawn(*flags, *arguments, XDG_CACHE_HOME=str(folder / ".cache"))
+    return spawn(*flags, *arguments, XDG_CACHE_HOME=str(folder / ".cache"), **variables)
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+def shop(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[tuple[Path, int]]:
     """The folder of a server with two workers, and its port."""
     folder = tmp_path_factory.mktemp("shop")
-    server = serve(folder, "--workers", "2")
+    flags, variables = sanitizing(asked_sanitizer(pytestconfig))
+    server = serve(folder, "--workers", "2", *flags, **variables)
     try:
         yield folder, port_of(server)
     finally:
         server.end()
+    check_reports(server)
 
 
 def test_values_are_written_read_and_removed(shop: tuple[Path, int]) -> None:

@@ -3,7 +3,7 @@
 //! that were accepted, and no others.
 //!
 //! A case is a list of bytes, from which every decision is taken, so that a failure shrinks to a
-//! simple one. `PROPTEST_CASES` sets the number.
+//! simple one. `PROPTEST_CASES` sets the number, and `RANDOM_CALLS` that of the long test's calls.
 
 mod choices;
 mod drawing;
@@ -33,7 +33,7 @@ const CASES: u32 = 2_000;
 /// The default of proptest.
 const DEFAULT_CASES: u32 = 256;
 
-/// Calls of the long test.
+/// Calls of the long test, unless `RANDOM_CALLS` says otherwise.
 const CALLS: u64 = 10_000_000;
 
 const HEADS: [&str; 4] = [
@@ -551,6 +551,8 @@ fn the_interface_withstands_calls_by_chance() {
 /// Minutes.
 #[test]
 #[ignore = "minutes"]
+#[expect(clippy::disallowed_methods, reason = "the environment says how long a test runs")]
 fn the_interface_withstands_ten_million_calls() {
-    check(CALLS);
+    let asked = std::env::var("RANDOM_CALLS").ok();
+    check(asked.map_or(CALLS, |count| count.parse().expect("RANDOM_CALLS is a number")));
 }
