@@ -14,11 +14,21 @@ OPEN_NS = 5_000 * MS
 SLICE_NS, PAUSE_NS = 100 * MS, 1 * MS
 OFFSET_NS = 3_600_000 * MS
 
+# When the window's first slice begins, after the start of the load.
+START_NS = 250 * MS
 
-def slice_of(duration_ns: int, rotation_ns: int) -> dict[str, Any]:
+
+def began_ns(arm: int, arms: int, rotation: int, *, starts_reversed: bool) -> int:
+    """When an arm's slice of a rotation began, after the start of the load, with pauses before."""
+    place = arms - 1 - arm if starts_reversed is (rotation % 2 == 0) else arm
+    return START_NS + (rotation * arms + place) * (SLICE_NS + PAUSE_NS)
+
+
+def slice_of(began: int, rotation_ns: int) -> dict[str, Any]:
     return {
+        "began_ns": began,
         "requests": 10,
-        "duration_ns": duration_ns,
+        "duration_ns": SLICE_NS,
         "wait_ns": None,
         "runs": None,
         "generator_wait_ns": 7,
@@ -28,23 +38,23 @@ def slice_of(duration_ns: int, rotation_ns: int) -> dict[str, Any]:
     }
 
 
-def report(arms: int, rotations: int) -> dict[str, Any]:
+def report(arms: int, rotations: int, *, starts_reversed: bool = False) -> dict[str, Any]:
     rotation_ns = arms * (SLICE_NS + PAUSE_NS)
-    slices = [slice_of(SLICE_NS, rotation_ns)] * rotations
-    duration_ns = rotations * rotation_ns
-    return {"targets": [{"slices": slices, "duration_ns": duration_ns} for _ in range(arms)]}
+    targets = []
+    for arm in range(arms):
+        began = (
+            began_ns(arm, arms, number, starts_reversed=starts_reversed)
+            for number in range(rotations)
+        )
+        slices = [slice_of(one, rotation_ns) for one in began]
+        targets.append({"slices": slices, "duration_ns": rotations * rotation_ns})
+    return {"targets": targets}
 
 
-def own_ns(arm: int, arms: int, at_ns: int, *, starts_reversed: bool) -> int:
-    """How long an arm had been under load by an instant, in slices with pauses before them."""
-    whole, found = SLICE_NS + PAUSE_NS, 0
-    for number in range(40):
-        rotation, place = divmod(number, arms)
-        loaded = arms - 1 - place if starts_reversed is (rotation % 2 == 0) else place
-        began_ns = OPEN_NS + number * whole + PAUSE_NS
-        if loaded == arm:
-            found += min(max(0, at_ns - began_ns), SLICE_NS)
-    return found
+def own_ns(slices: list[dict[str, Any]], at_ns: int) -> int:
+    """How long an arm had been under load by an instant."""
+    into_ns = at_ns - OPEN_NS + START_NS
+    return sum(min(max(0, into_ns - one["began_ns"]), SLICE_NS) for one in slices)
 
 
 def translation(error_ns: int = 40_000) -> Translation:
@@ -77,12 +87,12 @@ def counters(cpu: list[list[int]], **changes: Any) -> Counters:
 @pytest.mark.parametrize("arms", [1, 2, 3, 4])
 @pytest.mark.parametrize("starts_reversed", [True, False])
 def test_slices_have_the_cpu_time_of_their_arm(arms: int, *, starts_reversed: bool) -> None:
-    said = report(arms, rotations=4)
+    said = report(arms, rotations=4, starts_reversed=starts_reversed)
     spans = Spans.of(said, OPEN_NS, OPEN_NS + 1, (OPEN_NS, OPEN_NS))
     rates = [2, 3, 5, 7][:arms]
     cpu = [
         [
-            rate * own_ns(arm, arms, at_ns, starts_reversed=starts_reversed) // 10
+            rate * own_ns(said["targets"][arm]["slices"], at_ns) // 10
             for at_ns in spans.instants_ns()
         ]
         for arm, rate in enumerate(rates)

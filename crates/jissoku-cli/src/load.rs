@@ -252,6 +252,10 @@ pub(crate) struct Load {
     /// Report on stderr when the window opens and closes, with the time of the monotonic clock
     #[arg(long)]
     events: bool,
+    /// Connect, print `armed` on stderr, and start at the time of the monotonic clock, in
+    /// nanoseconds, that is a line of stdin: several load generators start together
+    #[arg(long, conflicts_with_all = ["self_test", "search"])]
+    armed: bool,
 }
 
 // Clap would treat a bare `Vec` as an argument that may be repeated.
@@ -333,9 +337,9 @@ impl Load {
 
     /// Where and how results are written.
     fn output_options(&mut self, is_series: bool) -> Result<OutputOptions, String> {
-        if is_series && (self.events || self.writes_files()) {
+        if is_series && (self.events || self.armed || self.writes_files()) {
             return Err(
-                "--hdr, --hlog, --timeseries, --raw-log and --events require a single measurement"
+                "--hdr, --hlog, --timeseries, --raw-log, --events and --armed require a single measurement"
                     .into(),
             );
         }
@@ -355,6 +359,7 @@ impl Load {
             histogram: self.histogram,
             hlog: self.hlog.take(),
             events: self.events,
+            armed: self.armed,
             criteria: Criteria { strict: self.strict, slo: self.slo.take() },
             self_test: None,
             hdr: self.hdr.take(),
@@ -394,6 +399,10 @@ pub(crate) struct SliceArgs {
     /// 1) [default: all at once]
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns)]
     pub(super) slice: Option<u64>,
+    /// With --slice: begin a slice each time this has passed since the start, whenever the one before
+    /// it has ended [default: as soon as it has ended]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns)]
+    pub(super) slot: Option<u64>,
     /// With --slice: send the first N requests of each slice without counting them [default: 0]
     #[arg(long, value_name = "N", value_parser = units::count, default_value = "0", hide_default_value = true)]
     pub(super) settle: u64,

@@ -21,6 +21,7 @@ pub(crate) mod recorder;
 pub(crate) mod request_log;
 pub(crate) mod schedule;
 pub(crate) mod slice_log;
+pub(crate) mod start;
 pub(crate) mod target;
 pub(crate) mod time_slices;
 pub(crate) mod timers;

@@ -9,7 +9,7 @@ mod plan;
 mod protocol;
 pub mod report;
 
-pub use engine::control::{Control, IntervalObserver, RunError, WindowEvent};
+pub use engine::control::{Control, IntervalObserver, RunError, Starter, WindowEvent};
 pub use engine::counters::Counters;
 pub use engine::cpu_monitor::CpuUsage;
 pub use engine::error::{ErrorCounts, ErrorExample, RequestError};

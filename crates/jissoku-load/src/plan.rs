@@ -79,6 +79,9 @@ pub struct Plan {
     pub warmup_ns: u64,
     /// Length of a time slice, if targets are loaded one at a time; `None` loads all at once.
     pub slice_ns: Option<u64>,
+    /// With time slices: one begins each time this has passed since the start, so that those of
+    /// several load generators are at the same times; `None`: as soon as the one before it has ended.
+    pub slot_ns: Option<u64>,
     /// With time slices: this many requests at the start of each are sent and not counted.
     pub settling_requests: u64,
     /// With time slices: the window opens when each target has been sent this many requests.
@@ -124,6 +127,7 @@ impl Plan {
             local: Vec::new(),
             warmup_ns: 0,
             slice_ns: None,
+            slot_ns: None,
             settling_requests: 0,
             warmup_requests: 0,
             idle_watch_ns: 0,

@@ -1,11 +1,11 @@
 """What a load cost its targets, from counters of their host at given instants. No I/O.
 
-The load generator reports how long slices and rotations were. With the time at which its window
-opened they are instants of our clock, which the clock's bound translates into those of the targets'
-host, where counters were read all the time.
+The load generator reports when slices began, and how long they and rotations were. With the time
+at which its window opened these are instants of our clock. Its bound translates them into those of
+the targets' host, where counters were read all the time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -38,54 +38,44 @@ class Spans:
         window: From the opening to the close; in time slices that of the last rotation.
         idle: A time without load, before it.
         rotations: One slice of every arm each, in order; none without slices.
-        slices: Of each arm, one in each rotation, if the first one begins with the first arm;
-            `reversed_slices` if it begins with the last one. Then each rotation is the reverse of
-            the one before it.
+        slices: Of each arm, one in each rotation.
     """
 
     window: Span
     idle: Span
     rotations: tuple[Span, ...] = ()
     slices: tuple[tuple[Span, ...], ...] = ()
-    reversed_slices: tuple[tuple[Span, ...], ...] = ()
 
     @classmethod
     def of(cls, report: Report, open_ns: int, close_ns: int, idle: Span) -> "Spans":
+        """With slices, `open_ns` is the time at which the first of them began."""
         targets: list[dict[str, Any]] = report["targets"]
         if not targets[0]["slices"]:
             return cls(window=(open_ns, close_ns), idle=idle)
         lengths = [one["rotation_ns"] for one in targets[0]["slices"]]
         ends = list(accumulate(lengths, initial=open_ns))
-        rotations = tuple(pairwise(ends))
+        first_ns = min(one["slices"][0]["began_ns"] for one in targets)
         return cls(
             window=(open_ns, ends[-1]),
             idle=idle,
-            rotations=rotations,
-            slices=_placed(targets, rotations, starts_reversed=False),
-            reversed_slices=_placed(targets, rotations, starts_reversed=True),
+            rotations=tuple(pairwise(ends)),
+            slices=tuple(_placed(one["slices"], open_ns - first_ns) for one in targets),
         )
 
     def instants_ns(self) -> list[int]:
         """All ends of these spans, each once, in order."""
-        groups = (*self.slices, *self.reversed_slices)
-        spans = (self.window, self.idle, *self.rotations, *(span for one in groups for span in one))
+        own = (span for one in self.slices for span in one)
+        spans = (self.window, self.idle, *self.rotations, *own)
         return sorted({end for span in spans for end in span})
 
 
-def _placed(
-    targets: Sequence[Mapping[str, Any]], rotations: Sequence[Span], *, starts_reversed: bool
-) -> tuple[tuple[Span, ...], ...]:
-    """Where each arm's slices lie: one after the other, with equal pauses before each of them."""
-    found: list[list[Span]] = [[] for _ in targets]
-    for number, (began_ns, ended_ns) in enumerate(rotations):
-        lengths = [one["slices"][number]["duration_ns"] for one in targets]
-        pause_ns = max(0, ended_ns - began_ns - sum(lengths)) // len(lengths)
-        order = range(len(targets))
-        at_ns = began_ns
-        for arm in reversed(order) if starts_reversed is (number % 2 == 0) else order:
-            found[arm].append((at_ns + pause_ns, at_ns + pause_ns + lengths[arm]))
-            at_ns += pause_ns + lengths[arm]
-    return tuple(map(tuple, found))
+def _placed(slices: Sequence[Mapping[str, int]], start_ns: int) -> tuple[Span, ...]:
+    """When an arm's slices were, by when the load started."""
+    began = [start_ns + one["began_ns"] for one in slices]
+    lengths = [one["duration_ns"] for one in slices]
+    return tuple(
+        (at_ns, at_ns + length_ns) for at_ns, length_ns in zip(began, lengths, strict=True)
+    )
 
 
 class _Readings:
@@ -139,10 +129,7 @@ def observation(
         )
     readings, targets = _Readings(spans, counters), report["targets"]
     arms = range(len(targets))
-    slices = _own_slices(spans, readings)
-    measured = tuple(
-        _measured(arm, targets[arm], spans, slices, readings, counters) for arm in arms
-    )
+    measured = tuple(_measured(arm, targets[arm], spans, readings, counters) for arm in arms)
     window_ns = spans.window[1] - spans.window[0]
     waits = [readings.wait_ns(arm, spans.window) for arm in arms]
     known = [wait for wait in waits if wait is not None]
@@ -158,20 +145,10 @@ def observation(
     return Observation(host=counters.host, measured=measured, conditions=conditions)
 
 
-def _own_slices(spans: Spans, readings: _Readings) -> tuple[tuple[Span, ...], ...]:
-    """The slices in the order in which they were: targets use their CPU time in their own ones."""
-
-    def own_ns(slices: Iterable[Iterable[Span]]) -> int:
-        return sum(readings.cpu_ns(arm, span) for arm, group in enumerate(slices) for span in group)
-
-    return max((spans.slices, spans.reversed_slices), key=own_ns)
-
-
 def _measured(
     arm: int,
     target: Mapping[str, Any],
     spans: Spans,
-    slices: Sequence[Sequence[Span]],
     readings: _Readings,
     counters: Counters,
 ) -> Mapping[str, object]:
@@ -183,7 +160,7 @@ def _measured(
         found["idle_cpu_ns_per_s"] = readings.cpu_ns(arm, spans.idle) * SECOND_NS // idle_ns
     if not spans.rotations:
         return found
-    own = slices[arm]
+    own = spans.slices[arm]
     found["slice_cpu_ns"] = tuple(readings.cpu_ns(arm, span) for span in own)
     found["slices"] = tuple(
         {
@@ -191,7 +168,7 @@ def _measured(
             "wait_ns": readings.wait_ns(arm, span),
             "runs": readings.runs(arm, span),
             "rotation_cpu_ns": readings.cpu_ns(arm, rotation),
-            "rotation_foreign_ns": readings.foreign_ns(len(slices), rotation),
+            "rotation_foreign_ns": readings.foreign_ns(len(spans.slices), rotation),
         }
         for one, span, rotation in zip(target["slices"], own, spans.rotations, strict=True)
     )

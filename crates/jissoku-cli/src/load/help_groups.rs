@@ -7,7 +7,7 @@ pub(crate) static GROUPS: [Group; 8] = [
         heading: "Load",
         common: "urls connections duration requests rate threads",
         others: "from arrival on_busy max_connections deadline warmup think ramp_up pipeline \
-                 requests_per_conn no_keepalive slice settle warmup_requests idle_watch seed timeout",
+                 requests_per_conn no_keepalive slice slot settle warmup_requests idle_watch seed timeout",
     },
     Group {
         heading: "Requests",
@@ -38,7 +38,7 @@ pub(crate) static GROUPS: [Group; 8] = [
     Group {
         heading: "The load generator itself",
         common: "",
-        others: "self_test cores driver idle clock watch",
+        others: "self_test cores driver idle clock watch armed",
     },
 ];
 

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use jissoku_load::report::Report;
 use jissoku_load::{
-    Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent, run_checks,
+    Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, Starter, WindowEvent,
+    run_checks,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, process};
@@ -55,8 +56,14 @@ pub(crate) fn run_plan(
         (|interval: &Interval| progress.on_interval(interval), progress.lengths_ns());
     let observer = IntervalObserver { lengths_ns: &lengths_ns, on_interval: &on_interval };
     let observer = Some(observer).filter(|_| !lengths_ns.is_empty());
-    let control =
-        Control { interrupt: interrupt.as_fd(), on_window_event: &on_window_event, observer };
+    let stdin = io::stdin();
+    let starter = Starter { on_armed: &|| print_line("armed"), line: stdin.as_fd() };
+    let control = Control {
+        interrupt: interrupt.as_fd(),
+        on_window_event: &on_window_event,
+        observer,
+        starter: progress_options.armed.then_some(starter),
+    };
     let outcome = jissoku_load::run(plan, control);
     let opened_ns = opened.get().copied().unwrap_or_default();
     let (rows, log) = progress.finish(outcome.as_ref().ok(), opened_ns);
@@ -113,7 +120,10 @@ fn print_event(edge: WindowEvent) {
         WindowEvent::Open => "open",
         WindowEvent::Close => "close",
     };
-    let line = format!("window {name} {}\n", clock::monotonic_ns());
+    print_line(&format!("window {name} {}", clock::monotonic_ns()));
+}
+
+fn print_line(text: &str) {
     // The error is ignored: stderr may be closed.
-    let _written = io::stderr().write_all(line.as_bytes());
+    let _written = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -20,6 +20,8 @@ pub(super) struct OutputOptions {
     pub(super) histogram: bool,
     pub(super) hlog: Option<PathBuf>,
     pub(super) events: bool,
+    /// Whether the load starts at a time that is read from stdin.
+    pub(super) armed: bool,
     pub(super) criteria: Criteria,
     /// The result of the self-test, to be added to the report.
     pub(super) self_test: Option<SelfTest>,

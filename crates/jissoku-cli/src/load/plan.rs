@@ -68,6 +68,7 @@ impl Load {
             ramp_up_ns: self.ramp_up,
             warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
             slice_ns: self.slices.slice,
+            slot_ns: self.slices.slot,
             settling_requests: self.slices.settle,
             warmup_requests: self.slices.warmup_requests,
             idle_watch_ns: self.slices.idle_watch,

@@ -28,6 +28,8 @@ pub(crate) struct ProgressOptions {
     pub(crate) rows: Option<(u64, Layout)>,
     /// An interval log.
     pub(crate) log: bool,
+    /// Whether the load starts at a time that is read from stdin.
+    pub(crate) armed: bool,
 }
 
 /// Handles the intervals of the window.

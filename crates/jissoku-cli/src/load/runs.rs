@@ -38,6 +38,7 @@ pub(super) fn measure_once(
         shown,
         rows: options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
         log: options.hlog.is_some(),
+        armed: options.armed,
     };
     let _reserved = options.reserve_files().map_err(|refusal| unwritten(&refusal))?;
     let mut measurement = run_plan(plan, interrupt, progress_options)?;

@@ -24,6 +24,18 @@ pub struct Control<'a> {
     pub on_window_event: &'a (dyn Fn(WindowEvent) + Sync),
     /// Observes intervals while the window is open.
     pub observer: Option<IntervalObserver<'a>>,
+    /// What decides when the load starts; `None`: it starts when all workers have connected.
+    pub starter: Option<Starter<'a>>,
+}
+
+/// Decides when the load starts, so that several load generators start together.
+#[derive(Clone, Copy)]
+pub struct Starter<'a> {
+    /// Called when all workers have connected.
+    pub on_armed: &'a dyn Fn(),
+    /// A pipe from which a line is read then: the time of the start, in nanoseconds of
+    /// `CLOCK_MONOTONIC`.
+    pub line: BorrowedFd<'a>,
 }
 
 /// Receives the intervals of the window.
@@ -41,6 +53,12 @@ impl fmt::Debug for IntervalObserver<'_> {
             .debug_struct("IntervalObserver")
             .field("lengths_ns", &self.lengths_ns)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Starter<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Starter").field("line", &self.line).finish_non_exhaustive()
     }
 }
 
@@ -77,6 +95,11 @@ pub enum RunError {
     },
     /// The run was interrupted before the load began.
     Interrupted,
+    /// The line with the time of the start was another one, or came after that time.
+    NotStarted {
+        /// What was wrong.
+        reason: &'static str,
+    },
     /// A local error, such as a refused system call.
     Machine(io::Error),
 }
@@ -92,6 +115,7 @@ impl fmt::Display for RunError {
                 write!(formatter, "no process {pid} to watch")
             }
             Self::Interrupted => formatter.write_str("interrupted before the load began"),
+            Self::NotStarted { reason } => write!(formatter, "the load was not started: {reason}"),
             Self::Machine(error) => write!(formatter, "the load generator cannot run: {error}"),
         }
     }

@@ -14,6 +14,9 @@ use crate::engine::cpu_monitor::CpuMonitor;
 /// and ends with the last of them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SliceUsage {
+    /// When it began, without settling, after the start of the load; of slices at fixed times, that
+    /// time.
+    pub began_ns: u64,
     /// Correct responses.
     pub requests: u64,
     /// Its duration, without settling.

@@ -14,6 +14,11 @@
 //! slices (garbage collection, timers) is charged to it. The time within its own slices is reported
 //! separately, and so is that of each rotation: one slice of every target, half a cycle.
 //!
+//! With slots, slices begin at fixed times after the start instead, and window and warm-up are whole
+//! numbers of them: load generators that start together, on several hosts, load the same target at
+//! the same time, without a word to each other. A slice whose last response comes later than its
+//! slot ends makes the next one begin late, with the due times that it had.
+//!
 //! At both ends of a slice it is read how long the threads of its target and of the load generator
 //! have waited for a core: before the first request is due, and after the last response.
 
@@ -63,6 +68,9 @@ pub(crate) struct TimeSlicer {
     /// Counters of settling requests, by target.
     settling_counters: Vec<Counters>,
     slice: SliceSchedule,
+    /// When the load started.
+    start_ns: u64,
+    slot_ns: Option<u64>,
     target: usize,
     /// CPU time of the target's server at the start of its slice.
     cpu_ns: Option<u64>,
@@ -115,6 +123,8 @@ impl TimeSlicer {
                 .map(|target| Counters::new(target.specs.len()))
                 .collect(),
             slice: SliceSchedule { began_ns: 0, rate, count: 0, taken: 0 },
+            start_ns: 0,
+            slot_ns: plan.slot_ns,
             target: 0,
             cpu_ns: None,
             requests: 0,
@@ -136,7 +146,30 @@ impl TimeSlicer {
     #[inline]
     pub(crate) fn is_over(&self, now_ns: u64, targets: &[Target<'_>]) -> bool {
         let target = &targets[self.target];
-        now_ns >= self.slice.ends_ns() && target.due_ns() == u64::MAX && target.in_flight == 0
+        now_ns >= self.ends_ns() && target.due_ns() == u64::MAX && target.in_flight == 0
+    }
+
+    /// When the slice ends, if its last response has come by then.
+    fn ends_ns(&self) -> u64 {
+        self.slot_ns.map_or_else(|| self.slice.ends_ns(), |slot_ns| self.slice.began_ns + slot_ns)
+    }
+
+    /// When the slice that was prepared begins, now or at its fixed time.
+    fn begins_ns(&self, now_ns: u64) -> u64 {
+        let slots = self.slices_begun.saturating_sub(1);
+        self.slot_ns.map_or(now_ns, |slot_ns| self.start_ns + slots * slot_ns)
+    }
+
+    /// The load starts, with the first slice.
+    pub(crate) fn start(
+        &mut self,
+        start_ns: u64,
+        targets: &mut [Target<'_>],
+        counters: &mut [Counters],
+    ) {
+        self.start_ns = start_ns;
+        self.prepare(targets.len(), None);
+        self.begin(start_ns, targets, counters);
     }
 
     /// Chooses the target of the next slice, and reads what it has used and waited so far.
@@ -161,7 +194,8 @@ impl TimeSlicer {
             self.swap_counters(counters);
         }
         self.requests = counters[self.target].requests;
-        self.slice = SliceSchedule { began_ns: now_ns, rate: self.rate, count, taken: 0 };
+        let began_ns = self.begins_ns(now_ns);
+        self.slice = SliceSchedule { began_ns, rate: self.rate, count, taken: 0 };
         targets[self.target].set_schedule(Schedule::Slice(self.slice));
     }
 
@@ -209,7 +243,11 @@ impl TimeSlicer {
         let mut usage = SliceUsage { cpu_ns: self.cpu_used_ns(monitor), ..SliceUsage::default() };
         if self.is_open {
             self.wait_monitor.read(self.target).enter(self.waits, &mut usage);
-            usage.duration_ns = now_ns - self.slice.began_ns;
+            usage.began_ns = self.slice.began_ns - self.start_ns;
+            // A slot may end some time after the last response.
+            let last_ns = self.slice.ends_ns().max(counters[self.target].last_end_ns);
+            let ended_ns = self.slot_ns.map_or(now_ns, |_| last_ns.min(now_ns));
+            usage.duration_ns = ended_ns - self.slice.began_ns;
             usage.requests = counters[self.target].requests.saturating_sub(self.requests);
             let totals = &mut self.totals[self.target];
             totals.duration_ns += usage.duration_ns;
@@ -217,6 +255,11 @@ impl TimeSlicer {
             self.end_rotation(now_ns, monitor);
         }
         self.cycle_event(counters)
+    }
+
+    /// How long the slots of the window that have ended are together; `None` without slots.
+    pub(crate) fn slots_ns(&self) -> Option<u64> {
+        self.slot_ns.map(|slot_ns| (self.slices_begun - self.slices_before) * slot_ns)
     }
 
     /// Enters what each target used in the rotation, if this was the last slice of it, and begins the

@@ -125,8 +125,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         self.recorder.start(self.plan, timing);
         if let Some(slicer) = &mut self.slicer {
             let (counters, targets) = (&mut self.recorder.counters, &mut self.dispatcher.targets);
-            slicer.prepare(targets.len(), None);
-            slicer.begin(timing.start_ns, targets, counters);
+            slicer.start(timing.start_ns, targets, counters);
         } else if timing.open_ns <= timing.start_ns {
             self.open(timing);
         }
@@ -195,7 +194,11 @@ impl<'a, T: Transport> Worker<'a, T> {
                     let opened_ns = self.open(timing);
                     slicer.open(opened_ns, monitor);
                 }
-                CycleEvent::Close => is_over = self.recorder.window.is_over(now_ns),
+                CycleEvent::Close => {
+                    let is_due = |slots_ns| slots_ns >= timing.duration_ns;
+                    let window = &self.recorder.window;
+                    is_over = slicer.slots_ns().map_or_else(|| window.is_over(now_ns), is_due);
+                }
                 CycleEvent::Open | CycleEvent::None => {}
             }
             if !is_over {

@@ -20,6 +20,7 @@ use crate::engine::epoll_transport::{EpollEvents, EpollTransport};
 use crate::engine::interval::{IntervalMerger, IntervalPart, IntervalReporter};
 use crate::engine::outcome::{Outcome, merge};
 use crate::engine::recorder::{ReceiveClock, Recorder, WindowHooks};
+use crate::engine::start::await_start;
 use crate::engine::target::Target;
 use crate::engine::transport::{Events, Transport};
 use crate::engine::uring_transport::{UringEvents, UringTransport};
@@ -110,7 +111,7 @@ impl<'scope> WorkerSet<'scope> {
                 Err(_) => break,
             }
         }
-        let timing = self.timing(monitor);
+        let timing = self.timing(monitor, control)?;
         let mut merger = IntervalMerger::new(self.plan.threads);
         for start_signals in &self.start_signals {
             // A worker that is gone has panicked; its join below resumes the panic.
@@ -154,16 +155,19 @@ impl<'scope> WorkerSet<'scope> {
         }
     }
 
-    fn timing(&self, monitor: &CpuMonitor) -> Timing {
+    fn timing(&self, monitor: &CpuMonitor, control: Control<'_>) -> Result<Timing, RunError> {
         let is_early = self.plan.warmup_ns <= LOOKUP_LEAD_NS || self.plan.idle_watch_ns > 0;
         if monitor.is_active() && is_early {
             monitor.resolve();
         }
-        let head_start_ns = HEAD_START_NS.saturating_add(self.plan.idle_watch_ns);
-        let start_ns = self.clock.now_ns() + head_start_ns;
+        let head_start_ns = match control.starter {
+            Some(starter) => await_start(starter, control)?,
+            None => HEAD_START_NS.saturating_add(self.plan.idle_watch_ns),
+        };
+        let start_ns = self.clock.now_ns().saturating_add(head_start_ns);
         let open_ns = start_ns.saturating_add(self.plan.warmup_ns);
         let duration_ns = self.plan.stop.duration_ns.unwrap_or(u64::MAX);
-        Timing { start_ns, open_ns, duration_ns }
+        Ok(Timing { start_ns, open_ns, duration_ns })
     }
 
     /// Waits for the end of the run; true if it was interrupted.

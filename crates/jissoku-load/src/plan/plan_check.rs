@@ -181,8 +181,8 @@ impl Plan {
     fn check_slices(&self) -> Result<(), Invalid> {
         let no = |why: &str| Err(Invalid(why.to_owned()));
         let Some(slice_ns) = self.slice_ns else {
-            if self.warmup_requests > 0 || self.settling_requests > 0 {
-                return no("--warmup-requests and --settle require --slice");
+            if self.warmup_requests > 0 || self.settling_requests > 0 || self.slot_ns.is_some() {
+                return no("--warmup-requests, --settle and --slot require --slice");
             }
             return Ok(());
         };
@@ -200,6 +200,12 @@ impl Plan {
         }
         if self.stop.requests.is_some() {
             return no("--slice requires -d: the window consists of complete cycles");
+        }
+        if self.slot_ns.is_some_and(|slot_ns| slot_ns < slice_ns) {
+            return no("--slot must be at least --slice: a slice ends before the next one begins");
+        }
+        if self.slot_ns.is_some() && self.settling_requests > 0 {
+            return no("--slot and --settle exclude each other");
         }
         if self.on_busy != OnBusy::Queue || self.deadline_ns.is_some() {
             return no("--on-busy and --deadline exclude --slice: a slice waits for its responses");

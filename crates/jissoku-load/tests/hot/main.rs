@@ -128,8 +128,12 @@ fn allocations(url: &str, requests: u64, driver: Driver, change: impl Fn(&mut Pl
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
     let before = counting::allocations();
-    let control =
-        Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer: None };
+    let control = Control {
+        interrupt: interrupt.as_fd(),
+        on_window_event: &|_| {},
+        observer: None,
+        starter: None,
+    };
     let outcome = run(&plan, control).expect("it can be measured");
     let count = counting::allocations() - before;
     assert_eq!(outcome.targets[0].counters.requests, requests);

@@ -12,6 +12,7 @@ mod request_log;
 mod request_sequence;
 mod scripted;
 mod setting;
+mod starting;
 mod time_slices;
 mod tls;
 mod websocket;

@@ -57,5 +57,13 @@ pub(crate) fn summarise(plan: &Plan, outcome: &Outcome) -> Report {
 pub(crate) fn try_to_measure(plan: &Plan) -> Result<Outcome, RunError> {
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    run(plan, Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer: None })
+    run(
+        plan,
+        Control {
+            interrupt: interrupt.as_fd(),
+            on_window_event: &|_| {},
+            observer: None,
+            starter: None,
+        },
+    )
 }

@@ -148,6 +148,47 @@ fn a_slice_waits_for_its_last_response() {
 }
 
 #[test]
+fn slots_begin_at_fixed_times_and_the_window_is_a_number_of_them() {
+    let (one, other) = (polite(), polite());
+    let slot_ns = 15 * MILLISECOND_NS;
+    let outcome = in_turns(&[&one, &other], |plan| {
+        (plan.slot_ns, plan.warmup_requests) = (Some(slot_ns), 11);
+        plan.stop.duration_ns = Some(4 * slot_ns + 1);
+    });
+    // Two slots of each are the warm-up, and two cycles of four slots the window.
+    let slots = [[4, 7, 8, 11], [5, 6, 9, 10]];
+    for ((target, server), slots) in outcome.targets.iter().zip([&one, &other]).zip(slots) {
+        let slices = &target.slices.as_ref().expect("there were turns").slices;
+        assert!(slices.iter().map(|slice| slice.began_ns).eq(slots.map(|slot| slot * slot_ns)));
+        assert!(slices.iter().all(|slice| slice.requests == 10));
+        assert_eq!((target.counters.requests, server.requests()), (40, 60));
+    }
+}
+
+#[test]
+fn a_slice_that_runs_over_its_slot_makes_none_begin_at_another_time() {
+    let slow =
+        Server::new(
+            |place| {
+                if place.overall % 10 == 9 { Act::Ignore } else { Act::Say(HELLO.to_owned()) }
+            },
+        );
+    let other = polite();
+    let slot_ns = 12 * MILLISECOND_NS;
+    let outcome = in_turns(&[&slow, &other], |plan| {
+        (plan.slot_ns, plan.timeout_ns) = (Some(slot_ns), 50 * MILLISECOND_NS);
+    });
+    let slices: Vec<_> = outcome.targets.iter().filter_map(|one| one.slices.as_ref()).collect();
+    assert!(slices.iter().flat_map(|one| &one.slices).all(|one| one.began_ns % slot_ns == 0));
+    assert!(slices[0].slices.iter().all(|one| one.duration_ns > slot_ns));
+    let counters = &outcome.targets[1].counters;
+    // What was due while the other one was waited for was sent late, and counts from when it was
+    // due.
+    assert_eq!(counters.requests, 20);
+    assert!(counters.latency.quantiles().expect("there were responses").max > slot_ns);
+}
+
+#[test]
 fn slices_require_a_rate_one_thread_and_spinning() {
     let url = "http://127.0.0.1:1/".to_owned();
     let refusal = |change: &dyn Fn(&mut Plan)| {
@@ -165,6 +206,15 @@ fn slices_require_a_rate_one_thread_and_spinning() {
         (&|plan| plan.idle = Idle::Block, "spin"),
         (&|plan| plan.slice_ns = Some(0), "zero"),
         (&|plan| (plan.slice_ns, plan.settling_requests) = (None, 1), "--settle"),
+        (&|plan| (plan.slice_ns, plan.slot_ns) = (None, Some(1)), "--slot"),
+        (&|plan| plan.slot_ns = Some(1), "at least --slice"),
+        (
+            &|plan| {
+                plan.slot_ns = Some(20 * MILLISECOND_NS);
+                plan.settling_requests = 1;
+            },
+            "--settle",
+        ),
     ] {
         let refusal = refusal(change).expect("it is refused");
         assert!(refusal.contains(word), "{refusal}");

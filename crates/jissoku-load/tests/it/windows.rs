@@ -35,8 +35,12 @@ fn the_warm_up_counts_for_nothing_and_the_window_is_as_long_as_asked() {
         }
     };
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    let control =
-        Control { interrupt: interrupt.as_fd(), on_window_event: &on_window_event, observer: None };
+    let control = Control {
+        interrupt: interrupt.as_fd(),
+        on_window_event: &on_window_event,
+        observer: None,
+        starter: None,
+    };
     let outcome = run(&plan, control).expect("it can be measured");
     assert_eq!((opened.into_inner(), closed.into_inner()), (1, 1));
     assert!(outcome.duration_ns >= 400 * MILLISECOND_NS);
@@ -73,8 +77,12 @@ fn an_interrupt_keeps_what_was_counted() {
         let mut plan = plan(&[server.url()], 1);
         plan.pace = pace.clone();
         plan.stop = StopCondition { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };
-        let control =
-            Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer: None };
+        let control = Control {
+            interrupt: interrupt.as_fd(),
+            on_window_event: &|_| {},
+            observer: None,
+            starter: None,
+        };
         let outcome = run(&plan, control).expect("it can be measured");
         assert!(outcome.interrupted);
         assert_eq!(outcome.targets[0].counters.errors.total(), 0);
@@ -115,7 +123,8 @@ fn intervals_are_observed_and_add_up() {
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
     let lengths_ns = &[1_000 * MILLISECOND_NS, 40 * MILLISECOND_NS];
     let observer = Some(IntervalObserver { lengths_ns, on_interval: &listen });
-    let control = Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer };
+    let control =
+        Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer, starter: None };
     let outcome = run(&plan, control).expect("it can be measured");
     let seen = seen.into_inner();
     for (number, target) in outcome.targets.iter().enumerate() {
