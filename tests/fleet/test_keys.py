@@ -46,6 +46,22 @@ def test_certificates_are_of_one_role_each_and_valid_for_a_week(folder: Path) ->
 
 
 @needs_openssl
+def test_several_agents_have_the_same_keys(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", "10.0.0.2", "load1.example", "fd00::3")
+    decode = ssl._ssl._test_decode_cert  # type: ignore[attr-defined]
+    names = decode(str(tmp_path / "keys" / "agent.crt"))["subjectAltName"]
+    assert set(names) == {
+        ("IP Address", "10.0.0.2"),
+        ("DNS", "load1.example"),
+        ("IP Address", "FD00:0:0:0:0:0:0:3"),
+    }
+    for wrong in ("10.0.0.3:7470", "a b", "x, IP:10.0.0.9", "a\nb"):
+        with pytest.raises(InputError, match="is no name or address of a host"):
+            make_keys(tmp_path / "others", "10.0.0.2", wrong)
+    assert not (tmp_path / "others").exists()
+
+
+@needs_openssl
 def test_keys_that_others_can_read_are_refused(folder: Path, tmp_path: Path) -> None:
     for name in ("token", "client.key", "."):
         copied = tmp_path / f"copy-{name.strip('.')}"

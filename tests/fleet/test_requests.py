@@ -74,6 +74,38 @@ def test_keys_without_a_host_are_refused() -> None:
     check_request(ComparisonRequest(arms=("nginx",), server_host="srv:7470", server_keys="keys"))
 
 
+def test_load_hosts_without_a_host_of_targets_are_refused() -> None:
+    with pytest.raises(InputError, match="--load-host goes with --server-host"):
+        check_request(ComparisonRequest(arms=("nginx",), load_host=("l1:7470",)))
+    asked = ComparisonRequest(arms=("nginx",), server_host="srv:7470", load_host=("l1:7470",))
+    check_request(asked)
+    with pytest.raises(InputError, match=r"--load-host and --profile exclude each other: .*; .*"):
+        check_request(updated(asked, profile=True))
+    several = updated(asked, load_host=("l1:7470", "l2:7470"))
+    with pytest.raises(InputError, match="2 load hosts need as many connections: give -c 2"):
+        check_request(updated(several, connections=1))
+    with pytest.raises(InputError, match="l1:7470 is given twice"):
+        check_request(updated(asked, load_host=("l1:7470", "l1:7470")))
+
+
+def test_a_record_has_the_number_of_load_hosts_and_not_their_names() -> None:
+    hosts = ("10.1.2.4:7470", "10.1.2.5:7470")
+    request = ComparisonRequest(arms=("nginx",), server_host="10.1.2.3:7470", load_host=hosts)
+    assert recorded(request).load_host == ("HOST", "HOST")
+    assert not is_complete(recorded(request))
+
+
+def test_runs_with_other_numbers_of_load_hosts_are_of_other_classes() -> None:
+    run = factories.sliced(["a", "b"])
+    load = LoadHost(machine=run.machine, path=NetworkPath.WIRE, round_trip_ns=150_000)
+    runs = [updated(run, load_host=updated(load, hosts=hosts)) for hosts in (0, 1, 2)]
+    rows = [_run_row("key", one, (), None) for one in runs]
+    assert len({row.machine for row in rows}) == 3
+    assert rows[1].machine_text.endswith("load from 1 load host (wire)")
+    assert rows[2].machine_text.endswith("load from 2 load hosts (wire)")
+    assert "2 load hosts, the first with" in dict(method.machine(runs[2]))["Load from"]
+
+
 def test_a_record_names_no_other_host() -> None:
     request = ComparisonRequest(
         arms=("nginx",), server_host="10.1.2.3:7470", server_keys="/usr/share/keys"

@@ -64,16 +64,17 @@ def test_a_report_longer_than_a_pipe_is_read_in_any_order(first: str) -> None:
     """The load generator writes its report before it closes its standard error, or after."""
     size = 1 << 20
     script = (
-        "import sys\n"
-        f"parts = [(sys.stdout, 'x' * {size}), (sys.stderr, 'y\\n' * {size})]\n"
+        "import json, sys\n"
+        f"report = json.dumps(dict(word='x' * {size}))\n"
+        f"parts = [(sys.stdout, report), (sys.stderr, 'y\\n' * {size})]\n"
         f"for file, text in parts if {first == 'stdout'} else parts[::-1]: file.write(text)\n"
     )
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        found = loadgen._monitor(process, NOTHING_OBSERVED, str)
-    assert len(found.report) == size
+        found = loadgen.monitored(process, NOTHING_OBSERVED)
+    assert found.report == {"word": "x" * size}
 
 
 def test_a_target_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_events_have_the_time_of_the_edge() -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        found = loadgen._monitor(process, observer, str)
+        found = loadgen.monitored(process, observer)
     assert (found.times.opened_ns, found.times.closed_ns) == (12, 34)
     assert found.stderr == ""
     assert loadgen._event_ns("window open\n") is None

@@ -9,9 +9,9 @@ import msgspec
 from jissoku.cli.frame import ExitCode, version_line
 from jissoku.fleet.agent import Agent
 from jissoku.fleet.keys import AGENT, ListenAddress, default_folder, make_keys, read_keys
-from jissoku.fleet.permissions import Permissions, resolved
+from jissoku.fleet.permissions import Permissions, addresses_of, resolved
 from jissoku.request.options import option, verb
-from jissoku.request.shared import DIRECTORY
+from jissoku.request.shared import DIRECTORY, Texts
 from jissoku.targets import catalogue
 
 
@@ -27,6 +27,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             repeatable.
         allow_commands: Let clients run any command as this user (--cmd, recipes and experiments of
             their own, bisect), and not only recipes of this host.
+        load_to: Let clients have load sent from this host to that one, which makes it a load host;
+            repeatable.
+        also: With --make-keys, a further host whose agent uses the same keys; repeatable.
     """
 
     listen: Annotated[str, option("--listen", metavar="HOST:PORT")]
@@ -35,6 +38,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     recipes: Annotated[tuple[str, ...], option("--recipes", metavar="DIR")] = ()
     allow_url: Annotated[tuple[str, ...], option("--allow-url", metavar="URL")] = ()
     allow_commands: Annotated[bool, option("--allow-commands")] = False
+    load_to: Annotated[Texts, option("--load-to", metavar="HOST")] = ()
+    also: Annotated[Texts, option("--also", metavar="HOST")] = ()
 
 
 @verb(AgentOptions)
@@ -51,19 +56,24 @@ def agent(options: AgentOptions) -> int:
     address = ListenAddress.parse(options.listen, "--listen")
     folder = options.keys or default_folder()
     if options.make_keys:
-        make_keys(folder, address.host)
-        click.echo(f"Keys for {address.host}, valid for seven days: {folder}")
-        click.echo("Copy the folder to the load's host, into the same place or for --server-keys.")
+        hosts = (address.host, *options.also)
+        make_keys(folder, *hosts)
+        click.echo(f"Keys for {', '.join(hosts)}, valid for seven days: {folder}")
+        where = "each of these hosts and that of the client" if options.also else "the load's host"
+        click.echo(f"Copy the folder to {where}, into the same place or for --server-keys.")
         return ExitCode.OK
+    load_to = frozenset(one for host in options.load_to for one in addresses_of(host))
     permissions = Permissions(
         commands=options.allow_commands,
         urls=tuple(map(resolved, options.allow_url)),
         recipes=catalogue.recipes(options.recipes),
+        load_to=load_to,
     )
     keys = read_keys(folder, AGENT)
     serving = Agent(address, keys, version_line(), click.echo, permissions=permissions)
     urls = "".join(f" Clients may observe {one.url()}." for one in permissions.urls)
     clients = " Clients may run any command." if options.allow_commands else ""
-    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}{urls}")
+    loads = f" Load goes to {', '.join(options.load_to)}." if options.load_to else ""
+    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}{urls}{loads}")
     serving.run()
     return ExitCode.OK

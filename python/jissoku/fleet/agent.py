@@ -31,8 +31,9 @@ from jissoku.targets.supervisor import supervisor
 PENDING_MAX = 8
 HANDSHAKE_S = 5.0
 
-# A client that says nothing for this long is gone; no load of a comparison lasts as long.
-SILENCE_S = 900.0
+# A client that says nothing for this long is gone; no load of a comparison lasts as long, and no
+# build, during which the agent of a load host has nothing to do.
+SILENCE_S = 1_800.0
 SEND_LIMIT_S = 30.0
 
 # How long a session that is to be closed may still take, to end its targets.

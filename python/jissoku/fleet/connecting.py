@@ -3,20 +3,26 @@
 import socket
 import ssl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
 from jissoku.fleet import wire
+from jissoku.fleet.bench import Bench
 from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
 from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, default_folder, read_keys
+from jissoku.fleet.link import Link
+from jissoku.fleet.load_agent import LoadAgent
 from jissoku.fleet.remote import RemoteHost
 from jissoku.measure.host import LocalHost, ServerHost
 from jissoku.measure.machine import boot
 from jissoku.measure.selection import RequestOfHost
+
+Session = TypeVar("Session", bound=Link)
 
 CONNECT_S = 5.0
 
@@ -36,13 +42,33 @@ def host_of(request: RequestOfHost, version: str) -> Iterator[ServerHost]:
         return
     address = ListenAddress.parse(request.server_host, "--server-host")
     keys = read_keys(default_keys(request.server_keys), CLIENT)
-    with connected(address, keys, version) as host:
-        yield host
+    names = getattr(request, "load_host", ())
+    loads = [ListenAddress.parse(name, "--load-host") for name in names]
+    with ExitStack() as held:
+        if not loads:
+            yield held.enter_context(connected(address, keys, version))
+            return
+        bench = held.enter_context(session(address, keys, version, Bench))
+        sessions = (session(load, keys, version, LoadAgent) for load in loads)
+        bench.use([held.enter_context(one) for one in sessions])
+        yield bench
+
+
+def connected(
+    address: ListenAddress, keys: Keys, version: str
+) -> AbstractContextManager[RemoteHost]:
+    """A session with the agent of targets' host; see `session`."""
+    return session(address, keys, version, RemoteHost)
 
 
 @contextmanager
-def connected(address: ListenAddress, keys: Keys, version: str) -> Iterator[RemoteHost]:
-    """A session with an agent, which ends with the block.
+def session(
+    address: ListenAddress,
+    keys: Keys,
+    version: str,
+    kind: Callable[[ListenAddress, Channel, wire.Welcome], Session],
+) -> Iterator[Session]:
+    """A session with an agent, of this kind, which ends with the block.
 
     InputError: the address is unknown, the agent has another version, or it is in use.
     JissokuError: it cannot be reached, or refuses the keys.
@@ -63,7 +89,7 @@ def connected(address: ListenAddress, keys: Keys, version: str) -> Iterator[Remo
         if reply.failure:
             raise wire.error_of(reply, where)
         welcome = wire.decoded(bytes(reply.result), wire.Welcome)
-        yield RemoteHost(address, channel, welcome)
+        yield kind(address, channel, welcome)
     finally:
         channel.close()
 
@@ -84,7 +110,7 @@ def _opened(address: ListenAddress, keys: Keys, where: str) -> Channel:
     try:
         plain = socket.create_connection((address.host, address.port), CONNECT_S)
     except socket.gaierror as error:
-        raise InputError(f"--server-host {address.text}: no such host: {error.strerror}") from error
+        raise InputError(f"{where}: no such host: {error.strerror}") from error
     except OSError as error:
         raise JissokuError(
             f"{where} cannot be reached: {error.strerror or error}; start it on that host with"

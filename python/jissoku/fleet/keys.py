@@ -46,7 +46,7 @@ keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
-subjectAltName = {kind}:{host}
+subjectAltName = {names}
 [client]
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
@@ -94,12 +94,15 @@ def default_folder() -> Path:
     return home / "jissoku" / "fleet"
 
 
-def make_keys(folder: Path, host: str) -> None:
-    """Makes the keys of an agent at a host name or address, in a new or empty folder.
+def make_keys(folder: Path, *hosts: str) -> None:
+    """Makes the keys of agents at host names or addresses, in a new or empty folder.
 
-    InputError if the folder has files. JissokuError if openssl is missing or fails; nothing is left
-    then.
+    InputError if the folder has files, or a host is none. JissokuError if openssl is missing or
+    fails; nothing is left then.
     """
+    for host in hosts:
+        if not (HOST.fullmatch(host) or _is_ipv6(host)):
+            raise InputError(f"{host!r} is no name or address of a host")
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} has files: remove them, or name another folder with --keys")
     program = shutil.which("openssl")
@@ -111,7 +114,7 @@ def make_keys(folder: Path, host: str) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".keys-") as made:
             place = Path(made)  # Of mode 0700.
-            _make(program, place, host)
+            _make(program, place, hosts)
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
             for name in (AUTHORITY, TOKEN, *_files(AGENT), *_files(CLIENT)):
@@ -125,11 +128,11 @@ def _files(role: str) -> tuple[str, str]:
     return f"{role}.crt", f"{role}.key"
 
 
-def _make(program: str, place: Path, host: str) -> None:
-    kind = "IP" if _is_ip(host) else "DNS"
+def _make(program: str, place: Path, hosts: tuple[str, ...]) -> None:
+    names = ", ".join(f"{'IP' if _is_ip(host) else 'DNS'}:{host}" for host in hosts)
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for role in ("authority", AGENT, CLIENT):
-        text = CONFIG.format(role=role, kind=kind, host=host)
+        text = CONFIG.format(role=role, names=names)
         (place / f"{role}.cnf").write_text(text, encoding="utf-8")
     config = ("-config", "authority.cnf", "-extensions", "authority", "-days", str(DAYS))
     _run(program, place, "req", "-x509", *new_key, *config, "-keyout", "ca.key", "-out", AUTHORITY)

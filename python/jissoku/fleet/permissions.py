@@ -20,12 +20,14 @@ ALLOWED = (
 class Permissions:
     """`commands`: any program, also as a recipe, a change or a commit. `urls`: servers that run.
 
-    `recipes` are those of the agent's host, by their names.
+    `recipes` are those of the agent's host, by their names. `load_to`: addresses to which load may
+    be sent from that host.
     """
 
     commands: bool = False
     urls: tuple[Address, ...] = ()
     recipes: Mapping[str, Recipe] = field(default_factory=catalogue.recipes)
+    load_to: frozenset[str] = frozenset()
 
     def require_commands(self, what: str) -> None:
         """InputError unless commands are allowed; `what` begins the sentence."""
@@ -41,6 +43,14 @@ class Permissions:
                 f" `jissoku agent --allow-url {address.url()}`"
             )
         return address
+
+
+def addresses_of(host: str) -> set[str]:
+    """The IP addresses of a host to which load may be sent."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        raise InputError(f"--load-to {host}: {error.strerror}") from error
 
 
 def resolved(url: str) -> Address:

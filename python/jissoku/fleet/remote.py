@@ -5,26 +5,24 @@ import random
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeVar
 from urllib.parse import urlsplit
-
-import msgspec
 
 from jissoku.errors import HostLost, InputError, JissokuError, TargetError
 from jissoku.fleet import wire
-from jissoku.fleet.channel import Channel, ChannelClosed, GaveUp
-from jissoku.fleet.clock import ClockBound, RoundTrip, Translation, window_edges
+from jissoku.fleet.channel import Channel, GaveUp
+from jissoku.fleet.clock import Translation, window_edges
 from jissoku.fleet.counts import Spans, observation
 from jissoku.fleet.inspection import RemoteInspector
 from jissoku.fleet.installed import recipes
 from jissoku.fleet.keys import ListenAddress
+from jissoku.fleet.link import ANSWER_S, Link
 from jissoku.fleet.repository import RemoteRepository
 from jissoku.measure.conditions import expired_timers
 from jissoku.measure.host import TargetLauncher
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.knob_changes import TuningTarget, difference
-from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.measure.machine import boot, machine
+from jissoku.measure.loadgen import Generate, LoadgenError, LoadSpec, generate_here
+from jissoku.measure.machine import machine
 from jissoku.measure.microbenchmark import ROUND_LIMIT_S, BenchmarkRound
 from jissoku.measure.observation import Observation, Observer, Report, WindowTimes
 from jissoku.model import (
@@ -51,31 +49,23 @@ from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import TargetResponse, send_request
 
-# The time of an answer, beside what the agent does meanwhile, and of the longest things it does: a
-# build, a start with its server behind it, the end of a target that does not stop.
-ANSWER_S = 30.0
+# How long the longest things take that an agent does: a build, a start with its server behind it,
+# the end of a target that does not stop.
 PREPARE_S = 1500.0
 READY_S = 60.0
 STOP_S = 60.0
 
-# Round trips for one bound of the clock; the shortest counts.
-ROUND_TRIPS = 32
 
-Result = TypeVar("Result", bound=msgspec.Struct)
-
-
-class RemoteHost:
-    """An agent's host. Requests go one after the other; the first that fails ends the session."""
+class RemoteHost(Link):
+    """An agent's host, with targets."""
 
     is_local = False
+    generate: Generate = staticmethod(generate_here)
+    at_its_end = "ends the targets"
 
     def __init__(self, address: ListenAddress, channel: Channel, welcome: wire.Welcome) -> None:
         """Takes over an open channel, after the agent's welcome."""
-        self._where = f"the agent on {address.text}"
-        self._channel = channel
-        self._welcome = welcome
-        self._number = 0
-        self._lost = ""
+        super().__init__(address, channel, welcome)
         # Prepared targets that the agent has, with its number of each.
         self._prepared: list[tuple[PreparedTarget, int]] = []
         # Each with the target whose runtime has names for a sampler.
@@ -86,62 +76,6 @@ class RemoteHost:
         self._assigned: CoreAssignment | None = None
         # Targets by their address, as URLs have it.
         self._targets: dict[str, int] = {}
-
-    @property
-    def lost(self) -> str:
-        """Why the session has ended; empty while it goes on."""
-        return self._lost
-
-    @property
-    def is_same_machine(self) -> bool:
-        return bool(boot()) and boot() == self._welcome.boot
-
-    def ask(
-        self,
-        request: wire.Request,
-        kind: type[Result],
-        limit_s: float = ANSWER_S,
-        give_up: Callable[[], bool] | None = None,
-    ) -> Result:
-        """The agent's answer. HostLost: there is none, and there will be none.
-
-        The error of the agent if it has failed or refused. GaveUp when `give_up` returns True,
-        which ends the session.
-        """
-        if self._lost:
-            raise HostLost(self._lost)
-        self._number += 1
-        numbered = wire.Numbered(number=self._number, request=request)
-        try:
-            self._channel.send(wire.encoded(numbered), ANSWER_S)
-            reply = wire.decoded(self._channel.receive(limit_s, give_up), wire.Reply)
-            result = None if reply.failure else wire.decoded(bytes(reply.result), kind)
-        except (GaveUp, KeyboardInterrupt):
-            self._lose("the session was given up")
-            raise
-        except ChannelClosed as error:
-            raise self._lose(f"{error}, and ends the targets") from error
-        except wire.WireError as error:
-            raise self._lose(f"sends {error}") from error
-        if reply.number != self._number:
-            raise self._lose(f"answers request {reply.number} in place of {self._number}")
-        if result is not None:
-            return result
-        raise wire.error_of(reply, self._where)
-
-    def _lose(self, reason: str) -> HostLost:
-        self._lost = f"{self._where} {reason}; its output on that host may say why"
-        self._channel.close()
-        return HostLost(self._lost)
-
-    def clock(self) -> ClockBound:
-        """How the agent's clock relates to ours now."""
-        return ClockBound.of([self._round_trip() for _ in range(ROUND_TRIPS)])
-
-    def _round_trip(self) -> RoundTrip:
-        sent_ns = time.monotonic_ns()
-        there = self.ask(wire.AskTime(), wire.TimeThere)
-        return RoundTrip(sent_ns=sent_ns, there_ns=there.at_ns, received_ns=time.monotonic_ns())
 
     def prepare(self, recipe: Recipe, version: str) -> PreparedTarget | UnavailableTarget:
         sent = None if recipes().get(recipe.name) == recipe else recipe

@@ -19,6 +19,7 @@ from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.inspection import Inspections
 from jissoku.fleet.installed import Installed
+from jissoku.fleet.loads import Loads
 from jissoku.fleet.meter import Meter
 from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.preparing import NO_SOCKET, Preparations
@@ -94,6 +95,13 @@ class Session:
         self._running: dict[int, _Running] = {}
         self._started = 0
         self._usable = available_cores()
+        self._loads = Loads(
+            host,
+            permissions.load_to,
+            self._usable,
+            is_same_machine=is_same_machine,
+            give_up=give_up,
+        )
         self._cores: tuple[int, ...] = ()
         self._agent_cores: tuple[int, ...] = ()
         self._quiet: dict[tuple[int, ...], QuietCores] = {}
@@ -120,6 +128,7 @@ class Session:
             **self._checkouts.answers(),
             **self._inspections.answers(),
             **self._installed.answers(),
+            **self._loads.answers(),
         }
         return answers[type(request)](request)
 
@@ -128,6 +137,7 @@ class Session:
         failed: list[TargetError] = []
         self._discard_observation()
         self._inspections.discard()
+        self._loads.close()
         for running in list(self._running.values()):
             try:
                 running.stop()
@@ -152,7 +162,7 @@ class Session:
         elif self._is_same_machine:
             self._cores = partition_cores(self._usable).server
         else:
-            self._cores = _all_but_one(self._usable)
+            self._cores = core_lists.all_but_last(self._usable)
         rest = tuple(core for core in self._usable if core not in self._cores)
         self._agent_cores = rest or self._cores
         self._held.enter_context(pin_process(self._agent_cores))
@@ -311,9 +321,3 @@ def _fixed(series: list[list[int]]) -> tuple[tuple[int, ...], ...]:
 def _require_tcp(workload: Workload) -> None:
     if workload.transport is not Transport.TCP:
         raise InputError(NO_SOCKET)
-
-
-def _all_but_one(usable: tuple[int, ...]) -> tuple[int, ...]:
-    """Without the last physical core, on which the agent reads counters, if there are two."""
-    last = core_lists.siblings(usable[-1]) & set(usable)
-    return tuple(core for core in usable if core not in last) or usable

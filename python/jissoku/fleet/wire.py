@@ -1,8 +1,8 @@
 """Messages between the lab and an agent, and how a stream of bytes is divided into them. No I/O.
 
 A message is its length in four bytes, most significant first, and MessagePack. The agent speaks
-first: its greeting has a challenge that the lab answers with the token. Then each request has the
-number after the one before it, and one reply with the same number.
+first, with a challenge that the lab answers with the token. Then each request has the next number,
+and one reply with the same one.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jissoku.errors import InputError, JissokuError, TargetEnded, TargetError
+from jissoku.fleet.load_wire import LoadRequest
 from jissoku.measure.client import ProbeError
 from jissoku.measure.observation import HostObservation
 from jissoku.measure.sampler import ProfilerError
@@ -35,7 +36,7 @@ from jissoku.system.strace import Call
 from jissoku.targets.launch import ListensElsewhere
 
 # Changes with every change of a message.
-PROTOCOL = 5
+PROTOCOL = 6
 
 HEAD = struct.Struct("!I")
 
@@ -372,6 +373,7 @@ Request = (
     | EndCounts
     | EndWaits
     | EndSampling
+    | LoadRequest
 )
 
 
@@ -537,10 +539,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to the request of the same number: its result, or what has failed.
-
-    `hint` is what a probe that failed needs.
-    """
+    """The answer to a request: its result, or what has failed; `hint` is what a probe needs."""
 
     number: int
     result: msgspec.Raw = msgspec.Raw(b"\xc0")

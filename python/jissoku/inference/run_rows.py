@@ -125,7 +125,12 @@ def _load_host(run: model.Run) -> tuple[tuple[str, ...], str]:
     load = run.load_host
     if load is None:
         return (), ""
-    return (*_machine_parts(load.machine), load.path), f", load from another host ({load.path})"
+    parts = (*_machine_parts(load.machine), load.path)
+    if load.hosts:
+        # How many send together is a part of the load: their streams are no single one.
+        hosts = f"{load.hosts} {plural(load.hosts, 'load host')}"
+        return (*parts, str(load.hosts)), f", load from {hosts} ({load.path})"
+    return parts, f", load from another host ({load.path})"
 
 
 def _workload_text(workload: model.Workload) -> str:

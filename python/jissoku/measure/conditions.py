@@ -33,7 +33,7 @@ class Snapshot:
     """Counters at one instant.
 
     Attributes:
-        steal: Ticks per core.
+        steal: Ticks per core; `softirq` as well, of interrupts, which are mostly of the network.
         tcp: Counters of /proc/net/snmp and /proc/net/netstat by name.
         targets: Processes of each target, by its root.
         migrations: How often each thread has changed cores, by its process and its own number.
@@ -47,6 +47,7 @@ class Snapshot:
     targets: Mapping[int, set[int]]
     migrations: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     own_processes: frozenset[int] = frozenset()
+    softirq: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +66,18 @@ class IntervalChange:
     user_fractions: Mapping[int, float | None]
     major_faults: Mapping[int, int]
     migrations_per_second: Mapping[int, float] = field(default_factory=dict)
+    softirq_fraction: float = 0.0
 
 
 def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
     """Reads everything once; `roots` are the first processes of the targets under load."""
     processes = all_processes()
     targets = {root: process_tree(root, processes) for root in roots}
+    cores = core_times()
     return Snapshot(
         monotonic_ns=time.monotonic_ns(),
-        steal={core: times.steal for core, times in core_times().items()},
+        steal={core: times.steal for core, times in cores.items()},
+        softirq={core: times.irq + times.softirq for core, times in cores.items()},
         tcp=_tcp(),
         processes=processes,
         targets=targets,
@@ -83,9 +87,12 @@ def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
 
 
 def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> IntervalChange:
-    """The differences, with steal and foreign time summed over `cores`."""
+    """The differences, with steal, interrupts and foreign time summed over `cores`."""
     span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
-    steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
+    steal, softirq = (
+        sum(now.get(core, 0) - then.get(core, 0) for core in cores)
+        for then, now in ((before.steal, after.steal), (before.softirq, after.softirq))
+    )
     ours = set().union(*after.targets.values())
     # Kernel threads work for the target, too, so they are not foreign.
     foreign = sum(
@@ -113,6 +120,7 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
             for root, pids in after.targets.items()
         },
         migrations_per_second=_migrations_per_second(before, after),
+        softirq_fraction=softirq * TICK_NS / span_ns,
     )
 
 

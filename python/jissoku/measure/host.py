@@ -1,7 +1,7 @@
 """The host on which targets are prepared, started and observed: this machine, or another one.
 
-The load generator runs on this machine in any case, and so does everything that plans, records and
-decides. `jissoku.fleet` has the same for another host.
+Everything that plans, records and decides runs on this machine, and so does the load generator,
+unless there are load hosts. `jissoku.fleet` has the same for another host.
 """
 
 import random
@@ -14,7 +14,14 @@ from typing import Protocol
 from jissoku.errors import InputError
 from jissoku.measure.inspection import Inspector, LocalInspector
 from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
-from jissoku.measure.loadgen import LoadSpec, Started, local_observer, run_load
+from jissoku.measure.loadgen import (
+    Generate,
+    LoadSpec,
+    Started,
+    generate_here,
+    local_observer,
+    run_load,
+)
 from jissoku.measure.machine import machine
 from jissoku.measure.microbenchmark import BenchmarkRound, run_on
 from jissoku.measure.observation import Observer
@@ -156,6 +163,10 @@ class ServerHost(Protocol):
     def observed(self, spec: LoadSpec, cores: CoreAssignment) -> tuple[LoadSpec, Observer]:
         """The load as it has to be generated, and what observes its targets meanwhile."""
 
+    @property
+    def generate(self) -> Generate:
+        """What sends a load to its targets: this machine, or load hosts."""
+
     def inspector(self, running: RunningTarget, cores: CoreAssignment) -> Inspector:
         """What reads more of a target than a measurement may; on the generator's cores, if here."""
 
@@ -177,7 +188,8 @@ class HostLoad:
     ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
         """As `run_load`, observed on the host."""
         spec, observer = self.host.observed(self.spec, self.cores)
-        return run_load(spec, self.cores, self.started, on_window, observer)
+        generate = self.host.generate
+        return run_load(spec, self.cores, self.started, on_window, observer, generate)
 
 
 @contextmanager
@@ -232,6 +244,7 @@ class LocalHost:
 
     is_local = True
     lost = ""
+    generate = staticmethod(generate_here)
 
     def __init__(self) -> None:
         self._quiet: dict[tuple[int, ...], QuietCores] = {}

@@ -9,11 +9,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,12 +32,16 @@ from jissoku.measure.observation import (
 )
 from jissoku.model import plural, updated
 from jissoku.system import processes
+from jissoku.system.interruption import Endable
 from jissoku.system.measurement_lock import load_window
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.supervisor import supervisor
 
 # Is given the load generator's process, so that an interruption can end it.
-Started = Callable[[subprocess.Popen[str]], object]
+Started = Callable[[Endable], object]
+
+# Is called with `open` and `close` at the start and end of the window.
+OnWindow = Callable[[str], object]
 
 # Limit for the load generator beyond warm-up and window, enough to open ten thousand connections
 # and to wait for the last answers.
@@ -44,20 +49,24 @@ GRACE_S = 20
 
 
 @dataclass(slots=True)
-class _GeneratorResult:
-    """The load generator's JSON, empty if it measured nothing, and what was read meanwhile.
+class Generated:
+    """The load generator's report, None if it measured nothing, and what was read meanwhile.
 
     `opened` and `closed` are the time, and how long the load generator had no core until then.
+    `conditions` are fields of `MachineConditions` of loads from other hosts.
     """
 
-    report: str = ""
+    report: Report | None = None
     stderr: str = ""
+    code: int = 0
     opened: tuple[int, int | None] | None = None
     closed: tuple[int, int | None] | None = None
     times: WindowTimes = field(default_factory=WindowTimes)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def wait_fraction(self) -> float | None:
+        """Time without a core, divided by the window."""
         if self.opened is None or self.closed is None:
             return None
         (opened_ns, before_ns), (closed_ns, after_ns) = self.opened, self.closed
@@ -135,6 +144,31 @@ class LoadSpec:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The part of a load that one of several load generators sends, which start together.
+
+    All get the same rate, so that their time slices have the same numbers of requests. One begins
+    every `slot_ns`.
+    """
+
+    number: int
+    of: int
+    slot_ns: int | None = None
+
+    def connections(self, whole: int) -> int:
+        """Those of this load generator; they differ by one at most."""
+        return whole // self.of + (self.number < whole % self.of)
+
+    def requests(self, whole: int) -> int:
+        """At least as many in all."""
+        return -(-whole // self.of)
+
+    def rate(self, whole_rps: int) -> str:
+        """As `jissoku load -R` has it."""
+        return f"{whole_rps / self.of:.6f}".rstrip("0").rstrip(".")
+
+
 class LoadgenError(JissokuError):
     """The load generator measured nothing; `arm` did not respond, and is empty if unknown."""
 
@@ -154,52 +188,41 @@ def local_observer(spec: LoadSpec, cores: model.CoreAssignment) -> LocalObserver
     return LocalObserver(targets)
 
 
+class Generate(Protocol):
+    """What sends a load, and has its targets observed meanwhile."""
+
+    def __call__(
+        self,
+        spec: LoadSpec,
+        cores: model.CoreAssignment,
+        started: Started,
+        observer: Observer,
+        on_window: OnWindow,
+    ) -> Generated:
+        """Returns when all has ended; LoadgenError if no load generator could be started."""
+
+
 def run_load(
     spec: LoadSpec,
     cores: model.CoreAssignment,
     started: Started,
-    on_window: Callable[[str], object] = str,
+    on_window: OnWindow = str,
     observer: Observer | None = None,
+    generate: Generate | None = None,
 ) -> tuple[tuple[model.ArmMeasurement, ...], model.MachineConditions]:
     """Runs one load, and returns the counts of each arm and the machine's conditions.
 
-    `on_window` is called with `open` and `close` at the start and end of the window. `observer`
-    None: the targets are observed on this machine.
+    `observer` None: the targets are observed on this machine; `generate` None: it sends the load.
     LoadgenError if no answer was counted, or the load generator failed.
     """
     watching = observer or local_observer(spec, cores)
-    scratch = supervisor().scratch()  # It also ends the load generator of a lab that is killed.
-    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
-        files = Path(folder)
-        (files / "body").write_bytes(spec.body or b"")
-        (files / "request-body").write_bytes(_sent_body(spec.workload))
-        for shape in spec.workload.raw_requests:
-            (files / f"{shape.name}.http").write_bytes(shape.text)
-        watching.start()
-        with (
-            load_window(spec.timing.total_ns),
-            subprocess.Popen(
-                command(spec, files, cores),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            ) as process,
-        ):
-            watchdog = threading.Timer(seconds_at_most(spec), process.kill)
-            watchdog.start()
-            started(process)
-            try:
-                said = _monitor(process, watching, on_window)
-            finally:
-                watchdog.cancel()
-                process.kill()  # Normally it has ended already.
-    if not said.report:
-        words = said.stderr or f"the load generator ended with code {process.returncode}"
+    said = (generate or generate_here)(spec, cores, started, watching, on_window)
+    report = said.report
+    if report is None:
+        words = said.stderr or f"the load generator ended with code {said.code}"
         urls = zip(spec.arms, spec.urls, strict=True)
         named = [arm for arm, url in urls if f" {url}: " in words]
         raise _unanswered(LoadgenError(words, arm=named[0] if named else ""), watching)
-    report = msgspec.json.decode(said.report)
     try:
         _require_responses(spec, report)
     except LoadgenError as error:
@@ -217,17 +240,64 @@ def _unanswered(error: LoadgenError, observer: Observer) -> LoadgenError:
     return LoadgenError(f"{error}; {loss}") if loss else error
 
 
-def _monitor(
-    process: subprocess.Popen[str], observer: Observer, on_window: Callable[[str], object]
-) -> _GeneratorResult:
+def generate_here(
+    spec: LoadSpec,
+    cores: model.CoreAssignment,
+    started: Started,
+    observer: Observer,
+    on_window: OnWindow,
+) -> Generated:
+    """Runs the load generator on this machine."""
+    with files_of(spec) as files:
+        observer.start()
+        with (
+            load_window(spec.timing.total_ns),
+            subprocess.Popen(
+                command(spec, files, cores),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+        ):
+            watchdog = threading.Timer(seconds_at_most(spec), process.kill)
+            watchdog.start()
+            started(process)
+            try:
+                return monitored(process, observer, on_window)
+            finally:
+                watchdog.cancel()
+                process.kill()  # Normally it has ended already.
+
+
+@contextmanager
+def files_of(spec: LoadSpec) -> Iterator[Path]:
+    """A folder with the bodies and requests that the load generator reads."""
+    scratch = supervisor().scratch()  # It also ends a load generator whose parent is killed.
+    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
+        files = Path(folder)
+        (files / "body").write_bytes(spec.body or b"")
+        (files / "request-body").write_bytes(_sent_body(spec.workload))
+        for shape in spec.workload.raw_requests:
+            (files / f"{shape.name}.http").write_bytes(shape.text)
+        yield files
+
+
+def monitored(
+    process: subprocess.Popen[str],
+    observer: Observer,
+    on_window: OnWindow = str,
+    on_armed: Callable[[], object] = bool,
+) -> Generated:
     """Reads both pipes to their end, and has samples taken at the start and end of the window.
 
-    The report is read in a thread of its own: a pipe holds 64 KiB (pipe(7)), and a load generator
-    that waits for room in one does not end the other.
+    `on_armed` is called when a load generator that waits for its start is connected. The report is
+    read in a thread of its own: a pipe holds 64 KiB (pipe(7)), and a load generator that waits for
+    room in one does not end the other.
     """
     assert process.stderr is not None
     assert process.stdout is not None
-    found, complaints = _GeneratorResult(), []
+    found, complaints = Generated(), []
     with ThreadPoolExecutor(1) as reader:
         report = reader.submit(process.stdout.read)
         for line in process.stderr:
@@ -241,11 +311,14 @@ def _monitor(
                 found.closed = time.monotonic_ns(), processes.waited_ns([process.pid])
                 observer.window_closed()
                 found.times.closed_ns = _event_ns(line)
+            elif line == "armed\n":
+                on_armed()
             elif not line.startswith("window "):
                 complaints.append(line.strip())
-        found.report = report.result()
+        text = report.result()
     process.wait()
-    found.stderr = " ".join(complaints)
+    found.report = msgspec.json.decode(text) if text else None
+    found.stderr, found.code = " ".join(complaints), process.returncode
     return found
 
 
@@ -287,13 +360,20 @@ def seconds_at_most(spec: LoadSpec) -> float:
 VERIFY = {model.Match.BYTES: "all", model.Match.LENGTH: "length"}
 
 
-def command(spec: LoadSpec, files: Path, cores: model.CoreAssignment) -> list[str]:
-    """The words that start the load generator; `files` is the folder of bodies and requests."""
+def command(
+    spec: LoadSpec, files: Path, cores: model.CoreAssignment, share: Share | None = None
+) -> list[str]:
+    """The words that start the load generator; `files` is the folder of bodies and requests.
+
+    With a share it waits for its start, and sends that part of the load.
+    """
     work, timing = spec.workload, spec.timing
-    threads = min(len(cores.generator), work.connections)
+    part = share or Share(number=0, of=1)
+    connections = part.connections(work.connections)
+    threads = min(len(cores.generator), connections)
     paced = work.rate_rps is not None
     options: dict[str, object] = {
-        "-c": work.connections,
+        "-c": connections,
         "-t": 1 if paced else threads,
         "-d": f"{timing.window_ns}ns",
         "--warmup": f"{0 if timing.slice_ns else timing.warmup_ns}ns",
@@ -304,20 +384,17 @@ def command(spec: LoadSpec, files: Path, cores: model.CoreAssignment) -> list[st
         "--idle": "spin" if paced else "block",
     }
     if spec.requests is not None:
-        options["-n"] = spec.requests
-    if timing.slice_ns is not None:
-        # To each arm its share of the rate, while all of them have their turns.
-        requests = round(timing.warmup_ns / 1e9 * (work.rate_rps or 0) / len(spec.urls))
-        options |= {"--slice": f"{timing.slice_ns}ns", "--warmup-requests": requests}
+        options["-n"] = part.requests(spec.requests)
     if timing.idle_watch_ns:
         options["--idle-watch"] = f"{timing.idle_watch_ns}ns"
     if not work.websocket:
         options["--expect-status"] = spec.status
     if spec.body is not None and work.match is model.Match.BYTES:
         options["--expect-body"] = f"@{files / 'body'}"
-    if paced:
-        options["-R"] = work.rate_rps
     words = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
+    if share is not None:
+        words.append("--armed")
+    options |= _pace(spec, part)
     words += [word for name, value in options.items() for word in (name, str(value))]
     if work.connection_mode is model.ConnectionMode.CLOSE:
         words.append("--no-keepalive")
@@ -327,6 +404,22 @@ def command(spec: LoadSpec, files: Path, cores: model.CoreAssignment) -> list[st
     for root in spec.roots:
         words += ["--watch", str(root or 0)]
     return [*words, *spec.urls]
+
+
+def _pace(spec: LoadSpec, part: Share) -> dict[str, object]:
+    """The options of an open loop; none of a closed one."""
+    rate_rps, timing = spec.workload.rate_rps, spec.timing
+    options: dict[str, object] = {} if rate_rps is None else {"-R": part.rate(rate_rps)}
+    if timing.slice_ns is not None:
+        # To each arm its share of the rate, while all of them have their turns.
+        requests = round(timing.warmup_ns / 1e9 * (rate_rps or 0) / len(spec.urls))
+        options |= {
+            "--slice": f"{timing.slice_ns}ns",
+            "--warmup-requests": part.requests(requests),
+        }
+    if part.slot_ns is not None:
+        options["--slot"] = f"{part.slot_ns}ns"
+    return options
 
 
 def _request(work: model.Workload, files: Path) -> list[str]:
@@ -384,7 +477,7 @@ def _conditions(
     report: Report,
     measurements: Sequence[model.ArmMeasurement],
     seen: Observation,
-    said: _GeneratorResult,
+    said: Generated,
     cores: model.CoreAssignment,
 ) -> model.MachineConditions:
     known = [one.cpu_ns for one in measurements if one.cpu_ns is not None]
@@ -403,6 +496,7 @@ def _conditions(
         tcp_retransmits=host.tcp_retransmits,
         tcp_timeouts=host.tcp_timeouts,
         listen_overflows=host.listen_overflows,
+        softirq_fraction=host.softirq_fraction,
         longest_gap_ns=report["longest_gap_ns"],
         longest_stall_ns=report["longest_stall_ns"],
         major_faults=host.major_faults,
@@ -411,4 +505,4 @@ def _conditions(
         target_wait_fraction=host.target_wait_fraction,
         generator_wait_fraction=said.wait_fraction,
     )
-    return updated(found, **seen.conditions)
+    return updated(found, **{**seen.conditions, **said.conditions})

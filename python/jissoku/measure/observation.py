@@ -48,6 +48,7 @@ class HostObservation(msgspec.Struct, frozen=True, kw_only=True):
     kernel_cpu_ns: int | None = None
     viewer_cpu_ns: int | None = None
     target_wait_fraction: float | None = None
+    softirq_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +180,7 @@ class LocalObserver:
             tcp_retransmits=seen.tcp_retransmits,
             tcp_timeouts=seen.tcp_timeouts,
             listen_overflows=seen.listen_overflows,
+            softirq_fraction=seen.softirq_fraction,
         )
         before, after = self._opened, self._closed
         if before is None or after is None:

@@ -112,7 +112,9 @@ def recorded(request: Kind) -> Kind:
     """The request without paths, hosts and names of this machine, because records are published."""
     found = with_local_texts(request, lambda text: HOST.sub("HOST", redact(text)))
     if isinstance(found, RequestOfHost) and found.server_host:
-        return msgspec.structs.replace(found, server_host="HOST")
+        found = msgspec.structs.replace(found, server_host="HOST")
+    if isinstance(found, ComparisonRequest) and found.load_host:
+        found = msgspec.structs.replace(found, load_host=("HOST",) * len(found.load_host))
     return found
 
 
@@ -132,6 +134,11 @@ def check_server_host(request: RequestOfHost) -> None:
     if not request.server_host:
         if request.server_keys:
             raise InputError("--server-keys goes with --server-host")
+        if getattr(request, "load_host", ()):
+            raise InputError(
+                "--load-host goes with --server-host: of targets on this host, the load comes from"
+                " this host"
+            )
         return
     baseline = getattr(request, "baseline", None)
     given = {
@@ -141,11 +148,26 @@ def check_server_host(request: RequestOfHost) -> None:
         "--listen": getattr(request, "listen", ""),
         "a longer -d than 10m": getattr(request, "duration", 0.0) > REMOTE_WINDOW_MAX_S,
     }
+    if isinstance(request, ComparisonRequest) and request.load_host:
+        _check_load_hosts(request)
     for name, is_given in given.items():
         if is_given:
             raise InputError(
                 f"--server-host and {name} exclude each other: {INSTEAD_ON_ANOTHER_HOST[name]}"
             )
+
+
+def _check_load_hosts(request: ComparisonRequest) -> None:
+    hosts = request.load_host
+    if request.profile:
+        raise InputError(
+            "--load-host and --profile exclude each other: a profile has to know when its window"
+            " opens; leave --load-host out"
+        )
+    if request.connections < len(hosts):
+        raise InputError(f"{len(hosts)} load hosts need as many connections: give -c {len(hosts)}")
+    if twice := [name for name, count in Counter(hosts).items() if count > 1]:
+        raise InputError(f"--load-host {twice[0]} is given twice: one agent sends one part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

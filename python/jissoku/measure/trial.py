@@ -393,8 +393,10 @@ class Servers:
         if spec.timing.total_ns / 1e9 > self._runner.seconds_left():
             raise OutOfTime
         try:
-            spec, observer = self._runner.host.observed(spec, self._runner.cores)
-            return run_load(spec, self._runner.cores, interruption.waits_for, observer=observer)
+            host, cores = self._runner.host, self._runner.cores
+            spec, observer = host.observed(spec, cores)
+            started = interruption.waits_for
+            return run_load(spec, cores, started, observer=observer, generate=host.generate)
         except LoadgenError as error:
             interruption.check()
             # Without a responsible arm, the load generator itself failed.

@@ -209,11 +209,14 @@ class LoadHost(msgspec.Struct, frozen=True, kw_only=True):
     """The host of the load generator, if that is not the machine of the targets.
 
     `round_trip_ns` is the shortest round trip of a message to the agent before the first trial.
+    `hosts`: as many hosts have sent the load together, of which `machine` is the first; 0: it was
+    the client itself.
     """
 
     machine: Machine
     path: NetworkPath
     round_trip_ns: int
+    hosts: int = 0
 
 
 class CoreAssignment(msgspec.Struct, frozen=True, kw_only=True):

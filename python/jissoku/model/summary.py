@@ -83,6 +83,7 @@ class Bottleneck(StrEnum):
 
     SERVER = "server-bound"
     GENERATOR = "generator-bound"
+    PATH = "path-bound"
     NEITHER = "neither bound"
     UNKNOWN = "bound unknown"
 

@@ -214,11 +214,15 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate that a capacity search tried; `reason` says why it missed the objective."""
+    """One rate that a capacity search tried; `reason` says why it missed the objective.
+
+    `path` has the figures of the path to load hosts, if that took most of the time of a request.
+    """
 
     rate_rps: int
     is_met: bool
     reason: str = ""
+    path: str = ""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,6 +231,39 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     objective: str
     rate_rps: int | None
     steps: tuple[CapacityStep, ...] = ()
+
+
+class LoadHostConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of several load hosts met during a load. None: it is not known.
+
+    Attributes:
+        requests: Complete and correct answers to it within the window.
+        latency_ns_p50: The median latency of its requests to the slowest arm.
+        lag_ns_p99: Lateness of its requests relative to their schedule.
+        longest_stall_ns: As of `MachineConditions`, as are the following ones; those of cores are
+            of its load generator's cores.
+        wait_fraction: Time in which its load generator was ready and had no core, by the window.
+        softirq_fraction: Time of interrupts, most of which are those of packets.
+        path_ns: The shortest round trip between its kernel and that of the servers' host, without
+            load: a handshake of TCP.
+        path_ns_loaded: The median of such round trips during the load, with the queues of the path.
+        clock_error_ns: How far its clock may be off after translation.
+    """
+
+    requests: int
+    latency_ns_p50: int | None = None
+    lag_ns_p99: int | None = None
+    longest_stall_ns: int | None = None
+    wait_fraction: float | None = None
+    steal_fraction: float | None = None
+    foreign_fraction: float | None = None
+    softirq_fraction: float | None = None
+    tcp_segments: int | None = None
+    tcp_retransmits: int | None = None
+    tcp_timeouts: int | None = None
+    path_ns: int | None = None
+    path_ns_loaded: int | None = None
+    clock_error_ns: int | None = None
 
 
 class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,6 +295,9 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         clock_error_ns: How far the clocks of both hosts may be off after translation: half of that.
         edge_error_ns: How far the instants at which CPU time was read may be from the edges of the
             window and of time slices, with the time between two readings.
+        softirq_fraction: Time of interrupts on the server's cores, most of which are those of
+            packets, divided by the time of these cores.
+        load_hosts: Those that sent the load, if it was not the client of the agent.
     """
 
     generator_busy_fraction: float
@@ -281,6 +321,8 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     round_trip_ns: int | None = None
     clock_error_ns: int | None = None
     edge_error_ns: int | None = None
+    softirq_fraction: float | None = None
+    load_hosts: tuple[LoadHostConditions, ...] = ()
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

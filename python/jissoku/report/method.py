@@ -98,6 +98,9 @@ def _load_host(run: Run) -> str:
         return ""
     over = {"loopback": "the loopback interface", "virtual": "a virtual interface"}
     there = "this host" if load.path == "loopback" else f"another host ({load.machine.cpu_model})"
+    if load.hosts:
+        hosts = f"{load.hosts} {plural(load.hosts, 'load host')}"
+        there = f"{hosts}, the first with {load.machine.cpu_model}"
     return (
         f"{there}, over {over.get(load.path, 'a network')};"
         f" shortest round trip {fmt.duration_mark(load.round_trip_ns)}"

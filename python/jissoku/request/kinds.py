@@ -90,6 +90,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     generator_cores: shared.GeneratorCores = None
     server_host: shared.ServerHost = ""
     server_keys: shared.ServerKeys = ""
+    load_host: shared.LoadHosts = ()
     label: shared.Labels = ()
     baseline: Annotated[
         str | None, option("--baseline", metavar="REF|RELEASE|RUN", is_local=always)

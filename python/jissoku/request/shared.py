@@ -49,6 +49,9 @@ ServerHost = Annotated[
 ServerKeys = Annotated[
     str, option("--server-keys", metavar="DIR", help=HELP["server_keys"], is_local=always)
 ]
+LoadHosts = Annotated[
+    Texts, option("--load-host", metavar="HOST:PORT", help=HELP["load_host"], is_local=always)
+]
 Labels = Annotated[Pairs, option("--label", type=LABEL, metavar="NAME=TEXT", help=HELP["label"])]
 Seed = Annotated[
     int | None, option("--seed", type=IntRange(0), default_text=DRAWN, help=HELP["seed"])

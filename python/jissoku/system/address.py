@@ -236,6 +236,7 @@ def is_here(host: str) -> bool:
 
 # Offsets into struct tcp_info of linux/tcp.h, and its length in kernels with all of these fields
 # (4.6 and later).
+RTT_AT = 68
 ADVMSS_AT = 84
 BYTES_RECEIVED_AT = 128
 DATA_SEGS_IN_AT = 152
@@ -244,8 +245,13 @@ SIZE = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpInfo:
-    """Counters of one connection; `segment_bytes` is the maximum size of one received."""
+    """Counters of one connection; `segment_bytes` is the maximum size of one received.
 
+    `round_trip_us` is the smoothed round trip (RFC 6298): of a connection that has sent nothing
+    yet, that of its handshake, which the kernels of both ends do without their processes.
+    """
+
+    round_trip_us: int
     segment_bytes: int
     bytes_received: int
     data_segments_received: int
@@ -267,6 +273,7 @@ def tcp_info(connection: socket_module.socket) -> TcpInfo | None:
     if len(info) < SIZE:
         return None
     return TcpInfo(
+        round_trip_us=struct.unpack_from("=I", info, RTT_AT)[0],
         segment_bytes=struct.unpack_from("=I", info, ADVMSS_AT)[0],
         bytes_received=struct.unpack_from("=Q", info, BYTES_RECEIVED_AT)[0],
         data_segments_received=struct.unpack_from("=I", info, DATA_SEGS_IN_AT)[0],

@@ -59,6 +59,12 @@ def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssi
     )
 
 
+def all_but_last(usable: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the last physical core, on which an agent runs, if there are two."""
+    last = siblings(usable[-1]) & set(usable)
+    return tuple(core for core in usable if core not in last) or usable
+
+
 def core_assignment(server_list: str | None, generator_list: str | None) -> CoreAssignment:
     """Reads both lists; a list that is not given has the cores that the other leaves."""
     if server_list is None and generator_list is None:
@@ -91,6 +97,20 @@ def pin_process(cores: Iterable[int]) -> Iterator[None]:
         for thread in _threads():
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(thread, former.get(thread, home))
+
+
+@contextmanager
+def pin_thread(cores: Iterable[int]) -> Iterator[None]:
+    """Binds this thread to `cores` in between; InputError if one is not available."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        raise InputError(f"the cores {sorted(cores)} are not all available here") from error
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _bind_threads(cores: frozenset[int]) -> dict[int, set[int]]:

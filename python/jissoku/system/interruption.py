@@ -5,13 +5,22 @@ the handler only sets a flag and wakes the current wait; the trial loop checks i
 """
 
 import signal
-import subprocess
 from types import FrameType
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
     """The user interrupted; all started processes are stopped."""
+
+
+class Endable(Protocol):
+    """A process, or something like one on other hosts; both methods may be called by a signal."""
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+
+    def terminate(self) -> None:
+        """Asks it to end."""
 
 
 class Interruption:
@@ -26,7 +35,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.asked = False
-        self._waiting_for: subprocess.Popen[str] | None = None
+        self._waiting_for: Endable | None = None
 
     def __enter__(self) -> Self:
         self.entered.append(self)
@@ -39,7 +48,7 @@ class Interruption:
             signal.signal(number, handler)
         self.entered.remove(self)
 
-    def waits_for(self, process: subprocess.Popen[str]) -> None:
+    def waits_for(self, process: Endable) -> None:
         """Makes an interruption terminate `process`, so that a wait for it returns."""
         self._waiting_for = process
         if self.asked:
