@@ -4,6 +4,7 @@ The namespaces share cores and clocks: what is tested is the accounting, the end
 never a speed.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -162,6 +163,24 @@ def test_two_load_hosts_have_a_verdict_and_a_record_of_both(
     assert NET not in (tmp_path / "run" / "trials.jsonl").read_text(), "a record names no host"
     assert NET not in (tmp_path / "run" / "run.json").read_text()
     assert "2 load hosts" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_slow_path_is_called_path_bound(network: Network, keys: Path, tmp_path: Path) -> None:
+    """A megabit a second leaves a server idle: its rate is the network's."""
+    slow = ["tbf", "rate", "1mbit", "burst", "4kb", "latency", "400ms"]
+    with agents(network, keys):
+        there = [*network.within("server"), "tc", "qdisc", "add", "dev", network.ends["server"]]
+        if subprocess.run([*there, "root", *slow], capture_output=True, check=False).returncode:
+            pytest.skip("this kernel has no tbf")
+        asked = ("--closed-loop", "--for", "40s", "-c", "16", "--path", "/files/1k.bin")
+        done = compare(network, keys, tmp_path / "run", *asked)
+    assert done.returncode in {0, 4}, done.stderr
+    summary = json.loads((tmp_path / "run" / "report.json").read_text())
+    bounds = {one["arm"]["name"]: one["bottleneck"] for one in summary["arm_summaries"]}
+    assert "path-bound" in bounds.values(), bounds
+    shown = " ".join((tmp_path / "run" / "report.txt").read_text().split())
+    assert "Path-bound: the network to the load hosts, and not the server, was the limit" in shown
+    assert "path-bound: a round trip through the network took" in shown
 
 
 def test_a_load_host_that_is_lost_ends_the_run_with_what_is_known(

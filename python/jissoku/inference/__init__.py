@@ -16,6 +16,7 @@ from jissoku.inference.compare import (
 )
 from jissoku.inference.decision import minimum_effect_of as minimum_effect_of
 from jissoku.inference.estimate import compute_looks as compute_looks
+from jissoku.inference.path import mostly_path as mostly_path
 from jissoku.inference.reach import unreached as unreached
 from jissoku.inference.summary import summarise as summarise
 from jissoku.inference.sweep import summarise_sweep as summarise_sweep

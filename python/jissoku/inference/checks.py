@@ -11,7 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from jissoku.inference import estimate
+from jissoku.inference import estimate, path
 from jissoku.inference.late import np, stats
 from jissoku.inference.reach import answered, is_behind
 from jissoku.inference.texts import said
@@ -47,9 +47,11 @@ def bottleneck(trials: Iterable[MachineConditions]) -> Bottleneck:
         return Bottleneck.GENERATOR
     seen = [one.server_cores_busy_fraction for one in known]
     busy = [fraction for fraction in seen if fraction is not None]
-    if not busy:
-        return Bottleneck.UNKNOWN
-    return Bottleneck.SERVER if statistics.median(busy) >= SERVER_BUSY_MIN else Bottleneck.NEITHER
+    if busy and statistics.median(busy) >= SERVER_BUSY_MIN:
+        return Bottleneck.SERVER
+    if 2 * sum(map(path.is_path_bound, known)) > len(known):
+        return Bottleneck.PATH
+    return Bottleneck.NEITHER if busy else Bottleneck.UNKNOWN
 
 
 def common_ceiling(rates: Sequence[tuple[str, float]]) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ def trial_checks(trial: Trial) -> tuple[FailedCheck, ...]:
         for check in MEASUREMENT_CHECKS
         for name, outcome, text in check(trial, one)
     ]
-    others = [*_same_window(trial), *_shared_cores(trial)]
+    others = [*_same_window(trial), *_shared_cores(trial), *_capacity_of_path(trial)]
     if trial.conditions is not None:
         others += [found for check in MACHINE_CHECKS for found in check(trial, trial.conditions)]
     return (
@@ -342,11 +344,37 @@ def _generator(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
         yield "generator-busy", WARNING, text
 
 
+def _path(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
+    """What lies between load hosts and servers, which no server is charged with."""
+    if trial.kind is TrialKind.CLOSED_LOOP and bottleneck([seen]) is Bottleneck.PATH:
+        found = path.slowest(seen)
+        yield "path", WARNING, f"path-bound: {found.text if found else ''}"
+    for text in path.losses(seen):
+        yield "path-losses", WARNING, text
+    if text := path.differing(seen):
+        yield "load-hosts-differ", WARNING, text
+
+
+def _capacity_of_path(trial: Trial) -> Iterator[Finding]:
+    """A rate that missed the objective while requests were mostly under way says so."""
+    missed = [step for step in trial.capacity.steps if not step.is_met] if trial.capacity else []
+    lowest = min(missed, key=lambda step: step.rate_rps, default=None)
+    if lowest is not None and lowest.path:
+        yield "path", WARNING, f"the capacity is path-bound: {lowest.path}"
+
+
+def _latency_of_path(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
+    seen = trial.conditions
+    is_paced = trial.workload.rate_rps is not None
+    if seen is not None and is_paced and (text := path.mostly_path(seen, measurement)):
+        yield "path", WARNING, f"latencies are mostly of the path: {text}"
+
+
 MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[Finding]], ...] = (
-    _right_answers, _sound_accounts, _connections, _little, _pace, _drift,
+    _right_answers, _sound_accounts, _connections, _little, _pace, _drift, _latency_of_path,
 )  # fmt: skip
 MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], ...] = (
-    _steal, _foreign, _watched, _stall, _edges, _counters, _generator,
+    _steal, _foreign, _watched, _stall, _edges, _counters, _generator, _path,
 )  # fmt: skip
 
 

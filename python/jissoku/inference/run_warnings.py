@@ -354,7 +354,10 @@ def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWar
 SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
 
 # Check warnings that weaken a value of the report.
-INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}
+INVALIDATING_CHECKS = {
+    "rate-not-reached", "late-sends", "little", "drift", "generator-busy", "path", "path-losses",
+    "load-hosts-differ",
+}  # fmt: skip
 
 
 def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:

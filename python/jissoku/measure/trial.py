@@ -362,8 +362,7 @@ class Servers:
                 window_ns = STEP_REQUESTS * 1_000_000_000 // max(1, rate)
                 window = TrialTiming(STEP_WARMUP_NS, min(STEP_NS_MAX, max(STEP_NS, window_ns)))
                 spec = self._load_spec(planned, updated(workload, rate_rps=rate), window)
-                reason = self._missed_by(spec, objective, rate)
-                steps.append(CapacityStep(rate_rps=rate, is_met=not reason, reason=reason))
+                steps.append(self._step(spec, objective, rate))
         except TrialFailed as failed:
             self.failure = failed.failure
         if self.failure is not None:
@@ -372,15 +371,17 @@ class Servers:
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
         return updated(trial, capacity=known)
 
-    def _missed_by(self, spec: LoadSpec, objective: LatencyObjective, rate_rps: int) -> str:
+    def _step(self, spec: LoadSpec, objective: LatencyObjective, rate_rps: int) -> CapacityStep:
         try:
-            (measurement,), _ = self._load(spec)
+            (measurement,), seen = self._load(spec)
         except TrialFailed as failed:
             # A load without an answer misses it, unless the target has exited.
             if not isinstance(failed.__cause__, LoadgenError):
                 raise
-            return failed.failure.reason
-        return objective.missed_by(measurement, rate_rps)
+            return CapacityStep(rate_rps=rate_rps, is_met=False, reason=failed.failure.reason)
+        reason = objective.missed_by(measurement, rate_rps)
+        path = inference.mostly_path(seen, measurement)
+        return CapacityStep(rate_rps=rate_rps, is_met=not reason, reason=reason, path=path)
 
     def _load(self, spec: LoadSpec) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
         """Runs the load generator; if a target has exited, that is the reason of the failure.

@@ -1,0 +1,103 @@
+"""Whether the path from load hosts, and not a server, decided a rate or a latency.
+
+The path is measured by handshakes of TCP, which no program of the servers' host takes part in: once
+without load, and all the time during it, with the queues that the load makes in the path.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jissoku.model.trial import ArmMeasurement, MachineConditions
+from jissoku.model.wording import join_names, plural, times
+
+# Of the median latency: a path that takes more of it than the server and all of its queues.
+PATH_PART_MIN = 0.5
+
+# A segment in a hundred thousand: each loss costs a round trip, or a timer of 0.2 s.
+LOST_MAX = 1e-5
+
+# What is left of the hosts' median latencies without their paths: farther apart, and by more than
+# wake-ups take, the hosts have not measured the same.
+HOSTS_APART_MAX = 0.10
+HOSTS_APART_NS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """The slowest of the paths: a round trip without load, during it, and the median latency."""
+
+    idle_ns: int | None
+    loaded_ns: int | None
+    latency_ns: int
+
+    @property
+    def ns(self) -> int:
+        return max(self.idle_ns or 0, self.loaded_ns or 0)
+
+    @property
+    def part(self) -> float:
+        """Of the median latency."""
+        return self.ns / self.latency_ns
+
+    @property
+    def text(self) -> str:
+        """A clause, as of a warning."""
+        idle = "" if self.idle_ns is None else f", {_time(self.idle_ns)} without load"
+        return (
+            f"a round trip through the network took {_time(self.ns)}{idle}, of a median latency of"
+            f" {_time(self.latency_ns)}"
+        )
+
+
+def slowest(seen: MachineConditions) -> Path | None:
+    """That of the load host whose path has the largest part; None if none was measured."""
+    known = [
+        Path(idle_ns=one.path_ns, loaded_ns=one.path_ns_loaded, latency_ns=one.latency_ns_p50)
+        for one in seen.load_hosts
+        if one.latency_ns_p50 and (one.path_ns or one.path_ns_loaded)
+    ]
+    return max(known, key=lambda path: path.part, default=None)
+
+
+def is_path_bound(seen: MachineConditions) -> bool:
+    """Whether a request spent most of its time in the path, rather than with the server."""
+    path = slowest(seen)
+    return path is not None and path.part >= PATH_PART_MIN
+
+
+def losses(seen: MachineConditions) -> Iterator[str]:
+    """What load hosts had to send again, each with its number."""
+    for number, host in enumerate(seen.load_hosts, 1):
+        lost, sent = host.tcp_retransmits or 0, host.tcp_segments or 0
+        if host.tcp_timeouts:
+            expired = times(host.tcp_timeouts)
+            yield f"load host {number}: a TCP retransmission timer expired {expired}"
+        elif lost > max(1, LOST_MAX * sent):
+            segments = f"{plural(lost, 'segment')} of {sent:,} {plural(lost, 'was', 'were')}"
+            yield f"load host {number}: {lost} TCP {segments} retransmitted"
+
+
+def differing(seen: MachineConditions) -> str:
+    """What the median latencies of load hosts are without their paths, if they are far apart."""
+    own = [
+        max(0, one.latency_ns_p50 - (one.path_ns or 0))
+        for one in seen.load_hosts
+        if one.latency_ns_p50 is not None
+    ]
+    if len(own) < 2 or max(own) - min(own) <= max(HOSTS_APART_NS, HOSTS_APART_MAX * min(own)):
+        return ""
+    return f"without their paths the median latencies were {join_names(list(map(_time, own)))}"
+
+
+def mostly_path(seen: MachineConditions, measurement: ArmMeasurement) -> str:
+    """What an arm's latencies say of the path, if that is most of them; else empty."""
+    found = slowest(seen)
+    if found is None or found.ns < PATH_PART_MIN * measurement.latency_ns.p50:
+        return ""
+    return Path(
+        idle_ns=found.idle_ns, loaded_ns=found.loaded_ns, latency_ns=measurement.latency_ns.p50
+    ).text
+
+
+def _time(ns: float) -> str:
+    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.0f} us"
