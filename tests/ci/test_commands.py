@@ -7,14 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from jissoku.design.schedule import bisect
+from jissoku.design.schedule import bisect, bisection_steps_max
 from jissoku.inference.bounds import read_bound
 from jissoku.measure import asked_comparison
-from jissoku.measure.ci import CommitQuestion
 from jissoku.measure.comparison import CompareConfig
-from jissoku.model import CoreAssignment
 from jissoku.model.summary import BoundStatus
-from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
 from tests.ci.made_up import BASE_NS, campaign
 from tests.ci.server_repository import COMMAND, git, server_repository
@@ -216,16 +213,7 @@ def test_the_steps_of_a_search_are_those_of_the_worst_case(count: int) -> None:
 
         return bisect(names, judge).steps
 
-    question = CommitQuestion(
-        request=BisectionRequest(good="a", bad="b", cmd="c"),
-        good="a",
-        commits=tuple(names),
-        seed=1,
-        cores=CoreAssignment(server=(0,), generator=(1,)),
-        folder=Path("steps"),
-        version="1",
-    )
-    assert question.steps_max == max(map(steps, range(count)))
+    assert bisection_steps_max(count) == max(map(steps, range(count)))
 
 
 def test_of_an_undecided_search_the_remaining_range_is_printed(

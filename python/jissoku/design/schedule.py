@@ -323,6 +323,11 @@ class Bisection:
     steps: int
 
 
+def bisection_steps_max(commits: int) -> int:
+    """How many measurements `bisect` takes for this many commits if each of them decides."""
+    return 1 + (commits - 1).bit_length()
+
+
 def bisect(commits: Sequence[str], measure: Callable[[str, int], BoundStatus | None]) -> Bisection:
     """Halves the range of commits, oldest first, until one is left or none in it can be decided.
 

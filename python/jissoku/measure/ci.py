@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
+from jissoku.design.schedule import bisection_steps_max
 from jissoku.errors import HostLost, InputError, RecordError
 from jissoku.inference.bounds import bound_results, needs_closed_loop, read_bound
 from jissoku.inference.latency import block_costs
@@ -161,7 +162,7 @@ class CommitQuestion:
 
     @property
     def steps_max(self) -> int:
-        return 1 + (len(self.commits) - 1).bit_length()
+        return bisection_steps_max(len(self.commits))
 
     @property
     def seconds(self) -> float:
