@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -15,6 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use crate::inherited::FIRST;
+use crate::{clock, poll};
 
 /// The name of the pipe in `LISTEN_FDNAMES`.
 pub const READY: &str = "jissoku-ready";
@@ -148,6 +150,24 @@ impl ReexecChild {
     /// The error of `read(2)`.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.ready, buffer)?)
+    }
+
+    /// Ends a child that has closed its pipe, and gives it until `patience` is over to exit by itself:
+    /// it may not have said yet why it ends.
+    ///
+    /// # Errors
+    /// The error of `pidfd_open(2)`, `poll(2)` or `waitpid(2)`.
+    pub fn end_within(self, patience: Duration) -> io::Result<String> {
+        let exit = self.exit_fd()?;
+        let end_ns = clock::monotonic_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        loop {
+            let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
+            // A signal interrupts the wait.
+            let left = Duration::from_nanos(left_ns);
+            if poll::wait_readable(&[exit.as_fd()], Some(left))?[0] || left_ns == 0 {
+                return self.end();
+            }
+        }
     }
 
     /// Kills the child, if it is running, and returns its exit status as text.

@@ -12,6 +12,7 @@ use crate::usage::print_error;
 
 /// The output options.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct OutputOptions {
     pub(super) outputs: Vec<Output>,
     /// Whether text output includes all percentiles.

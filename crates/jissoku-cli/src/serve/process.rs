@@ -21,6 +21,9 @@ use super::telemetry_args::Telemetry;
 use super::{LoadApp, Serve, instance, main_thread, watch};
 use crate::usage::print_line;
 
+/// A new process that cannot serve closes its pipe, and then says why and exits: for so long it may.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let mut systemd = SystemdEnv::read()?;
@@ -425,9 +428,10 @@ impl ServerProcess<'_> {
                 return Ok(false);
             }
         };
-        let patience = self.program_timeout.unwrap_or(Duration::MAX);
-        let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = clock::monotonic_ns().saturating_add(patience_ns);
+        let timeout = self.program_timeout.unwrap_or(Duration::MAX);
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = clock::monotonic_ns().saturating_add(timeout_ns);
+        let mut patience = Duration::ZERO;
         let mut wants_reload = false;
         let why = loop {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
@@ -436,7 +440,7 @@ impl ServerProcess<'_> {
                 // A re-exec is already in progress.
                 ServerEvent::Reexec => {}
                 ServerEvent::TimedOut => {
-                    break format!("was not ready within {patience:?} (--start-timeout)");
+                    break format!("was not ready within {timeout:?} (--start-timeout)");
                 }
                 ServerEvent::Stopping | ServerEvent::Stopped => {
                     self.systemd.notify_status("STOPPING=1\n", "stopping");
@@ -447,12 +451,15 @@ impl ServerProcess<'_> {
                     self.hand_over(&child)?;
                     return Ok(false);
                 }
-                ServerEvent::OtherReadable => break "ended before it was ready".to_owned(),
+                ServerEvent::OtherReadable => {
+                    patience = EXIT_PATIENCE;
+                    break "ended before it was ready".to_owned();
+                }
                 other => self.handle_event(&other),
             }
         };
         let pid = child.pid();
-        let how = child.end().unwrap_or_else(|error| error.to_string());
+        let how = child.end_within(patience).unwrap_or_else(|error| error.to_string());
         self.keep_old(&format!("not replaced: process {pid} {why} ({how})"));
         Ok(wants_reload)
     }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::signal::Signals;
 
+const PATIENCE: Duration = Duration::from_mins(1);
+
 fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
     let arguments = arguments.iter().map(OsString::from).collect();
     let environment = vec![("KEPT".into(), "yes".into()), ("LISTEN_FDS".into(), "9".into())];
@@ -23,16 +25,23 @@ fn the_child_knows_what_it_was_given() {
     let child = start(&spec("/bin/sh", &["sh", "-c", script]));
     assert_eq!(child.status(), ChildStatus::Ready);
     assert_eq!(child.status(), ChildStatus::Exited);
-    let ending = child.end().expect("it is our child");
-    assert!(["exit code 7", "signal 9"].contains(&ending.as_str()), "{ending}");
+    assert_eq!(child.end_within(PATIENCE).expect("it is our child"), "exit code 7");
 }
 
 #[test]
 fn a_program_that_cannot_be_executed_ends_at_once() {
     let child = start(&spec("/nowhere/at/all", &["x"]));
     assert_eq!(child.status(), ChildStatus::Exited);
-    let ending = child.end().expect("it is our child");
-    assert!(["exit code 127", "signal 9"].contains(&ending.as_str()), "{ending}");
+    assert_eq!(child.end_within(PATIENCE).expect("it is our child"), "exit code 127");
+}
+
+#[test]
+fn a_child_that_has_closed_its_pipe_may_say_why_and_exit() {
+    let child = start(&spec("/bin/sh", &["sh", "-c", "exec 4>&-; sleep 0.2; exit 3"]));
+    assert_eq!(child.status(), ChildStatus::Exited);
+    assert_eq!(child.end_within(PATIENCE).expect("it is our child"), "exit code 3");
+    let child = start(&spec("/bin/sh", &["sh", "-c", "exec 4>&-; exec sleep 600"]));
+    assert_eq!(child.end_within(Duration::ZERO).expect("it is our child"), "signal 9");
 }
 
 #[test]
