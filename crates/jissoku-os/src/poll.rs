@@ -1,11 +1,13 @@
 //! Waits for a few descriptors with `poll(2)`, which needs no descriptor of its own.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+use crate::clock;
 
 /// Waits until one of `sources` is readable or until `timeout` (`None`: no timeout), and returns
 /// for each whether it is. An interruption by a signal counts as no event.
@@ -25,6 +27,25 @@ pub fn wait_readable(
     }
     // End of file and errors count as readable.
     Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// Waits until `source` is readable, for at most `timeout`; returns whether it is. A
+/// signal does not end the wait.
+///
+/// # Errors
+/// The error of `poll(2)`, other than `EINTR`.
+pub fn is_readable_within(source: &impl AsFd, timeout: Duration) -> io::Result<bool> {
+    let start_ns = clock::monotonic_ns();
+    loop {
+        let elapsed = Duration::from_nanos(clock::monotonic_ns() - start_ns);
+        let left = timeout.saturating_sub(elapsed);
+        if wait_readable(&[source.as_fd()], Some(left))?.contains(&true) {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
 }
 
 /// Waits until bytes can be sent on `socket`, or until it has failed, for at most `timeout`; returns
@@ -67,7 +88,6 @@ fn timespec(duration: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;

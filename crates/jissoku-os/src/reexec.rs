@@ -16,7 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use crate::inherited::FIRST;
-use crate::{clock, poll};
+use crate::poll;
 
 /// The name of the pipe in `LISTEN_FDNAMES`.
 pub const READY: &str = "jissoku-ready";
@@ -158,16 +158,9 @@ impl ReexecChild {
     /// # Errors
     /// The error of `pidfd_open(2)`, `poll(2)` or `waitpid(2)`.
     pub fn end_within(self, patience: Duration) -> io::Result<String> {
-        let exit = self.exit_fd()?;
-        let end_ns = clock::monotonic_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
-        loop {
-            let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
-            // A signal interrupts the wait.
-            let left = Duration::from_nanos(left_ns);
-            if poll::wait_readable(&[exit.as_fd()], Some(left))?[0] || left_ns == 0 {
-                return self.end();
-            }
-        }
+        let waited = self.exit_fd().and_then(|exit| poll::is_readable_within(&exit, patience));
+        let how = self.end()?;
+        waited.map(|_| how)
     }
 
     /// Kills the child, if it is running, and returns its exit status as text.

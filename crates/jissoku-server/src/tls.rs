@@ -36,8 +36,8 @@ pub type CertificateFiles<'a> = (&'a Path, &'a Path);
 type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 impl Tls {
-    /// Reads certificate chains and their private keys, all PEM, by `read`, and checks that they belong together.
-    /// The first chain is for clients that ask for no name or for an unknown one (SNI).
+    /// Reads certificate chains and their private keys, all PEM, by `read`, and checks that they
+    /// belong together. The first chain is for clients that ask for no name or for an unknown one (SNI).
     ///
     /// # Errors
     /// The file that cannot be used, and why, in one sentence.

@@ -123,7 +123,7 @@ pub(super) fn start_now(
         return Ok(child);
     }
     let exited = child.exit_fd()?;
-    if !is_readable_within(&exited, FAILED_EXIT_TIMEOUT)? {
+    if !poll::is_readable_within(&exited, FAILED_EXIT_TIMEOUT)? {
         // It has failed, and one of its threads runs on.
         let pid = child.pid();
         (settings.report)(&format!("process {pid} has failed and does not exit: it is killed"));
@@ -175,26 +175,11 @@ fn end_unready(child: ReexecChild, index: u16, why: Unready) -> io::Result<io::E
         Unready::TooLate(timeout) => {
             // An interpreter writes its stacks on this signal.
             child.abort()?;
-            is_readable_within(&child.exit_fd()?, ABORT_TIMEOUT)?;
+            poll::is_readable_within(&child.exit_fd()?, ABORT_TIMEOUT)?;
             let why = format!("not ready within --start-timeout ({timeout:?})");
             io::Error::other(format!("worker {index} {why}"))
         }
     };
     let _killed = child.end();
     Ok(error)
-}
-
-/// Waits until `source` is readable, for at most `timeout`; returns whether it is.
-fn is_readable_within(source: &impl AsFd, timeout: Duration) -> io::Result<bool> {
-    let start_ns = clock::monotonic_ns();
-    loop {
-        let elapsed = Duration::from_nanos(clock::monotonic_ns() - start_ns);
-        let left = timeout.saturating_sub(elapsed);
-        if poll::wait_readable(&[source.as_fd()], Some(left))?.contains(&true) {
-            return Ok(true);
-        }
-        if left.is_zero() {
-            return Ok(false);
-        }
-    }
 }
