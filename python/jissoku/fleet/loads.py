@@ -41,8 +41,7 @@ from jissoku.measure.loadgen import (
 from jissoku.measure.observation import LocalObserver, ObservedTargets
 from jissoku.model import CoreAssignment
 from jissoku.model.run import NetworkPath
-from jissoku.system import cores as core_lists
-from jissoku.system.cores import partition_cores, pin_process, pin_thread
+from jissoku.system.cores import partition_cores, pin_process, pin_thread, shared_with_agent
 from jissoku.system.interfaces import path_kind
 
 # The longest load, in seconds; no step of a comparison takes as long.
@@ -120,14 +119,13 @@ class Loads:
             raise InputError(REFUSED.format(there=" there" if self._allowed else ""))
         if self._cores:
             raise InputError("the cores are chosen already")
-        if asked.given:
-            self._cores = core_lists.parse(asked.given)
-        elif self._is_same_machine:
-            self._cores = partition_cores(self._usable).generator
-        else:
-            self._cores = core_lists.all_but_last(self._usable)
-        rest = tuple(core for core in self._usable if core not in self._cores)
-        self._held.enter_context(pin_process(rest or self._cores))
+        half = (
+            partition_cores(self._usable).generator
+            if self._is_same_machine and not asked.given
+            else None
+        )
+        self._cores, own = shared_with_agent(self._usable, asked.given, half)
+        self._held.enter_context(pin_process(own))
         path = NetworkPath(path_kind(self._here, asked.server))
         return LoadCores(generator=self._cores, path=path)
 

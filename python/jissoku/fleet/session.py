@@ -29,8 +29,13 @@ from jissoku.measure.machine import boot, machine
 from jissoku.measure.observation import LocalObserver, ObservedTargets
 from jissoku.measure.sampler import remove_perf_maps
 from jissoku.model import CoreAssignment, Transport, Workload
-from jissoku.system import cores as core_lists
-from jissoku.system.cores import QuietCores, available_cores, partition_cores, pin_process
+from jissoku.system.cores import (
+    QuietCores,
+    available_cores,
+    partition_cores,
+    pin_process,
+    shared_with_agent,
+)
 from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.targets import launch
 from jissoku.targets.launch import Launcher
@@ -157,14 +162,12 @@ class Session:
         """All but the last physical core, or the first half beside the load; one is for us."""
         if self._cores:
             raise InputError("the cores are chosen already")
-        if asked.given:
-            self._cores = core_lists.parse(asked.given)
-        elif self._is_same_machine:
-            self._cores = partition_cores(self._usable).server
-        else:
-            self._cores = core_lists.all_but_last(self._usable)
-        rest = tuple(core for core in self._usable if core not in self._cores)
-        self._agent_cores = rest or self._cores
+        half = (
+            partition_cores(self._usable).server
+            if self._is_same_machine and not asked.given
+            else None
+        )
+        self._cores, self._agent_cores = shared_with_agent(self._usable, asked.given, half)
         self._held.enter_context(pin_process(self._agent_cores))
         return wire.ChosenCores(server=self._cores, agent=self._agent_cores)
 

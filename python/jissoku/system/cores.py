@@ -59,10 +59,23 @@ def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssi
     )
 
 
-def all_but_last(usable: tuple[int, ...]) -> tuple[int, ...]:
-    """Without the last physical core, on which an agent runs, if there are two."""
-    last = siblings(usable[-1]) & set(usable)
-    return tuple(core for core in usable if core not in last) or usable
+def shared_with_agent(
+    usable: tuple[int, ...], given: str | None, half: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The cores of what an agent starts, and those of the agent itself.
+
+    The first are those of the list `given`, else `half` of a machine that the other role uses too,
+    else all but the last physical core, if there are two. The agent has the rest, if there is one.
+    InputError for a list that cannot be read.
+    """
+    if given:
+        started = parse(given)
+    elif half is not None:
+        started = half
+    else:
+        last = siblings(usable[-1]) & set(usable)
+        started = tuple(core for core in usable if core not in last) or usable
+    return started, tuple(core for core in usable if core not in started) or started
 
 
 def core_assignment(server_list: str | None, generator_list: str | None) -> CoreAssignment:
