@@ -28,8 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jissoku.system.processes import process_tree
+
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent.parent / "python"
+APPS = PACKAGE / "jissoku" / "targets" / "apps"
 CASES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "cases.toml").read_text())
 
 # Until caches of the server are filled; and to find the thread that serves.
@@ -108,7 +111,7 @@ def count(name: str, package: Path, requests: int) -> Counts:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for size, file in ((1 << 10, "1k.bin"), (1 << 20, "1m.bin")):
             (folder / file).write_bytes(bytes(size))
-        places = {"{files}": str(folder)}
+        places = {"{files}": str(folder), "{apps}": str(APPS)}
         if case.get("upstream"):
             behind = stack.enter_context(serving(["--fixed", "Hello, world!"], package, folder))
             places["{upstream}"] = f"127.0.0.1:{behind[1]}"
@@ -116,13 +119,13 @@ def count(name: str, package: Path, requests: int) -> Counts:
         pid, port = stack.enter_context(serving(words, package, folder))
         client = stack.enter_context(closing(Client(port, case.get("path", "/"))))
         client.ask(WARMUP)
-        thread = _serving_thread(pid, client)
+        process, thread = _serving_thread(pid, client)
         steps = _steps(thread, client, requests, folder)
         total = requests + 1
         return Counts(
             instructions=sum(count for _, count, _ in steps) / total,
             system_calls=sum(count for _, count, is_call in steps if is_call) / total,
-            functions=_functions(pid, steps, total),
+            functions=_functions(process, steps, total),
         )
 
 
@@ -132,17 +135,24 @@ def _replaced(word: str, places: dict[str, str]) -> str:
     return word
 
 
-def _serving_thread(pid: int, client: Client) -> int:
-    """The thread that uses the most CPU time while the client is served."""
+def _serving_thread(pid: int, client: Client) -> tuple[int, int]:
+    """The thread that uses the most CPU time while the client is served, after its process."""
 
-    def used() -> dict[int, int]:
-        tasks = Path(f"/proc/{pid}/task").iterdir()
-        return {int(task.name): int((task / "schedstat").read_text().split()[0]) for task in tasks}
+    def used() -> dict[tuple[int, int], int]:
+        tasks = ((one, task) for one in process_tree(pid) for task in _tasks(one))
+        return {
+            (one, int(task.name)): int((task / "schedstat").read_text().split()[0])
+            for one, task in tasks
+        }
 
     before = used()
     client.ask(PROBED)
     after = used()
-    return max(after, key=lambda tid: after[tid] - before.get(tid, 0))
+    return max(after, key=lambda thread: after[thread] - before.get(thread, 0))
+
+
+def _tasks(pid: int) -> Iterator[Path]:
+    return Path(f"/proc/{pid}/task").iterdir()
 
 
 def _steps(thread: int, client: Client, requests: int, folder: Path) -> list[tuple[int, int, bool]]:

@@ -1,0 +1,1 @@
+"""Recipes of handlers whose cost is compared in docs/handlers.md."""
