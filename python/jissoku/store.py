@@ -13,7 +13,7 @@ laboratory does not use this module.
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 # Text stands for its bytes in UTF-8.
 Text = str | bytes
+
+# Keys with their values; None removes a key.
+Entries = (
+    Mapping[str, Text | None] | Mapping[bytes, Text | None] | Iterable[tuple[Text, Text | None]]
+)
 
 # Entries that are read at a time, so that a long list keeps no pages from being used again.
 _SCAN_COUNT = 1000
@@ -90,9 +95,14 @@ class Store:
         """Writes the value of a key."""
         self._opened.put(_bytes(key), _bytes(value), ttl, if_absent=False)
 
-    def put_many(self, entries: Iterable[tuple[Text, Text]], *, ttl: float | None = None) -> None:
-        """Writes all of them, or none if it fails: in a small part of the time of single writes."""
-        given = [(_bytes(key), _bytes(value)) for key, value in entries]
+    def put_many(self, entries: Entries, *, ttl: float | None = None) -> None:
+        """Writes all of them in their order, or none if it fails; None as a value removes the key.
+
+        It is one transaction: others see all of it or nothing. It takes less time than single
+        writes, and what else writes waits meanwhile. An error names the entry, as `entries[2]`.
+        """
+        pairs = entries.items() if isinstance(entries, Mapping) else entries
+        given = [(_bytes(key), None if value is None else _bytes(value)) for key, value in pairs]
         self._opened.put_many(given, ttl)
 
     def put_if_absent(self, key: Text, value: Text, *, ttl: float | None = None) -> bool:

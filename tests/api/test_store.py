@@ -56,6 +56,26 @@ def test_long_lists_are_read_in_parts(shop: Store) -> None:
     assert shop.stats().entries == 2500
 
 
+def test_several_are_written_in_one_transaction_or_none(shop: Store) -> None:
+    shop.put_many({"a": "1", "b": "2"})
+    shop.put_many([("c", "3"), ("a", None), (b"b", "4"), ("c", None), ("c", "5")])
+    expected = [(b"b", b"4"), (b"c", b"5")]
+    assert list(shop.scan()) == expected
+    with pytest.raises(ValueError, match=r"^entries\[2\]: a key has 1 to 500 bytes"):
+        shop.put_many([("b", None), ("d", "1"), ("", "1")])
+    with pytest.raises(OSError, match=r"entries\[1\]: the store is full") as full:
+        shop.put_many({"b": None, "d": bytes(2 << 20)})
+    assert full.value.errno == errno.ENOSPC
+    with pytest.raises(ValueError, match="as a test"):
+        shop.put_many((key, "1") if key else raised() for key in ("d", ""))
+    shop.put_many({})
+    assert list(shop.scan()) == expected
+
+
+def raised() -> tuple[str, str]:
+    raise ValueError("as a test")
+
+
 def test_errors_are_those_of_python(shop: Store, tmp_path: Path) -> None:
     for key in ("", "k" * 501):
         with pytest.raises(ValueError, match="1 to 500 bytes"):

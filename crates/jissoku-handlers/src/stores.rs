@@ -36,7 +36,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = match error {
+        let code = match error.of_any_entry() {
             Error::Name(_) | Error::KeySize(_) | Error::ValueSize(_) | Error::Size(_) => INVALID,
             Error::Full | Error::FileFull => FULL,
             Error::NotANumber | Error::OutOfRange => NUMBER,
@@ -44,6 +44,7 @@ impl From<Error> for Failure {
             Error::Conflict(_)
             | Error::Nested
             | Error::Closing
+            | Error::Entry { .. }
             | Error::Io { .. }
             | Error::Storage(_) => FAILED,
         };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jissoku_store::{Durability, Error, Options, Ttl, WhenFull, default_folder};
+use jissoku_store::{Change, Durability, Error, Options, Ttl, WhenFull, default_folder};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -106,12 +106,14 @@ impl Store {
     fn put_many(
         &self,
         python: Python<'_>,
-        entries: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>,
+        entries: Vec<(Bound<'_, PyBytes>, Option<Bound<'_, PyBytes>>)>,
         ttl: Option<f64>,
     ) -> PyResult<()> {
         let ttl = ttl_of(ttl)?;
-        let entries: Vec<(&[u8], &[u8])> =
-            entries.iter().map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
+        let entries: Vec<Change<'_>> = entries
+            .iter()
+            .map(|(key, value)| (key.as_bytes(), value.as_ref().map(PyBytesMethods::as_bytes)))
+            .collect();
         python.detach(|| self.store.put_many(&entries, ttl)).map_err(raised)
     }
 
@@ -188,6 +190,10 @@ fn ttl_of(seconds: Option<f64>) -> PyResult<Ttl> {
 
 fn raised(error: Error) -> PyErr {
     let why = error.to_string();
+    let error = match error {
+        Error::Entry { error, .. } => *error,
+        error => error,
+    };
     match error {
         Error::Missing { .. } => PyFileNotFoundError::new_err(why),
         Error::Full | Error::FileFull => PyOSError::new_err((NO_SPACE, why)),

@@ -17,6 +17,13 @@ pub enum Error {
     ValueSize(usize),
     /// The options say a size that no store has.
     Size(u64),
+    /// One of several writes of a transaction has failed, so that there was none.
+    Entry {
+        /// Which of them, counted from 0.
+        index: usize,
+        /// Why.
+        error: Box<Self>,
+    },
     /// There is no room for the write, or not enough of it can be made.
     Full,
     /// The file of the store has no room, although the store has.
@@ -56,9 +63,19 @@ impl Error {
         move |error| Self::Io { what, error }
     }
 
+    /// The error of one of several entries.
+    pub(crate) fn of_entry(self, index: usize) -> Self {
+        Self::Entry { index, error: Box::new(self) }
+    }
+
+    /// The error itself, if it is that of one of several entries.
+    pub fn of_any_entry(&self) -> &Self {
+        if let Self::Entry { error, .. } = self { error } else { self }
+    }
+
     /// Whether the caller has to ask for something else: nothing is wrong with the store.
     pub fn is_bad_input(&self) -> bool {
-        match self {
+        match self.of_any_entry() {
             Self::Name(_)
             | Self::KeySize(_)
             | Self::ValueSize(_)
@@ -68,9 +85,12 @@ impl Error {
             | Self::Missing { .. }
             | Self::Conflict(_)
             | Self::Nested => true,
-            Self::Full | Self::FileFull | Self::Closing | Self::Io { .. } | Self::Storage(_) => {
-                false
-            }
+            Self::Entry { .. }
+            | Self::Full
+            | Self::FileFull
+            | Self::Closing
+            | Self::Io { .. }
+            | Self::Storage(_) => false,
         }
     }
 }
@@ -92,6 +112,7 @@ impl Display for Error {
             Self::Size(size) => {
                 write!(f, "a store has 1 MiB to 1 TiB, and this one is to have {size} bytes")
             }
+            Self::Entry { index, error } => write!(f, "entries[{index}]: {error}"),
             Self::Full | Self::FileFull => f.write_str(
                 "the store is full: remove entries, give it a larger size, or when-full = \"drop\"",
             ),

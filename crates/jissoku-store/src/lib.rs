@@ -26,7 +26,7 @@ pub use options::{
 };
 pub use registry::{default_folder, set_default_folder};
 pub use store::{Entry, Snapshot, Stats, Store, counts_of_server};
-pub use tables::Visit;
+pub use tables::{Change, Visit};
 
 #[cfg(test)]
 mod tests;

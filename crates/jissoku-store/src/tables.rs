@@ -35,6 +35,9 @@ const SWEEP_PER_WRITE: usize = 2;
 /// Gets a key and its value, and says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// A key and its new value; without one it is removed.
+pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// A valid key, with room for what is put before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
@@ -45,18 +48,12 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(key: &[u8]) -> Result<Self, Error> {
-        if key.is_empty() || key.len() > KEY_SIZE_MAX {
-            return Err(Error::KeySize(key.len()));
-        }
+        check_key(key)?;
         let mut bytes = [0; NUMBER_SIZE + KEY_SIZE_MAX];
         let end = NUMBER_SIZE + key.len();
         bytes[NUMBER_SIZE - 1] = LETTER;
         bytes[NUMBER_SIZE..end].copy_from_slice(key);
         Ok(Self { bytes, end })
-    }
-
-    fn name(&self) -> &[u8] {
-        &self.bytes[NUMBER_SIZE..self.end]
     }
 
     /// As it is in the unnamed table.
@@ -76,6 +73,20 @@ impl Key {
         let (number, name) = entry.split_first_chunk().ok_or_else(malformed)?;
         Ok((u64::from_be_bytes(*number), Self::new(name)?))
     }
+}
+
+fn check_key(key: &[u8]) -> Result<(), Error> {
+    if (1..=KEY_SIZE_MAX).contains(&key.len()) { Ok(()) } else { Err(Error::KeySize(key.len())) }
+}
+
+fn check_value(value: &[u8]) -> Result<(), Error> {
+    if value.len() <= VALUE_SIZE_MAX { Ok(()) } else { Err(Error::ValueSize(value.len())) }
+}
+
+/// Whether a key, and what is to be written, are valid.
+pub(crate) fn check(&(key, value): &Change<'_>) -> Result<(), Error> {
+    check_key(key)?;
+    value.map_or(Ok(()), check_value)
 }
 
 /// The tables, which all transactions share.
@@ -135,9 +146,7 @@ impl Tables {
         expires_ms: u64,
         now_ms: u64,
     ) -> Result<(), Error> {
-        if value.len() > VALUE_SIZE_MAX {
-            return Err(Error::ValueSize(value.len()));
-        }
+        check_value(value)?;
         let used_before = self.used(txn)?;
         let header = Header { expires_ms, written: txn.id() as u64 };
         if self.has_indexed(txn)?
@@ -156,7 +165,21 @@ impl Tables {
         }
         self.counters.add(Count::Puts, 1);
         self.sweep(txn, now_ms, SWEEP_PER_WRITE)?;
-        self.make_room(txn, key, used_before, now_ms)
+        self.make_room(txn, used_before, now_ms)
+    }
+
+    /// Makes a change.
+    pub(crate) fn change(
+        &self,
+        txn: &mut RwTxn<'_>,
+        (key, value): Change<'_>,
+        (expires_ms, now_ms): (u64, u64),
+    ) -> Result<(), Error> {
+        let key = Key::new(key)?;
+        match value {
+            Some(value) => self.put(txn, (&key, value), expires_ms, now_ms),
+            None => self.delete(txn, &key, now_ms).map(drop),
+        }
     }
 
     /// Writes an entry if the key has the value `expected`, or none; returns whether it had.
@@ -306,13 +329,7 @@ impl Tables {
         Ok(has_dropped)
     }
 
-    fn make_room(
-        &self,
-        txn: &mut RwTxn<'_>,
-        own: &Key,
-        used_before: u64,
-        now_ms: u64,
-    ) -> Result<(), Error> {
+    fn make_room(&self, txn: &mut RwTxn<'_>, used_before: u64, now_ms: u64) -> Result<(), Error> {
         // A store whose size was lowered can still be written to, as long as it does not grow.
         let used_max = self.size.max(used_before);
         while self.used(txn)? > used_max {
@@ -324,7 +341,8 @@ impl Tables {
             }
             let Some((entry, ())) = self.order.first(txn)? else { return Err(Error::Full) };
             let (written, key) = Key::of_index(entry)?;
-            if key.name() == own.name() {
+            // The oldest entry is one of this transaction, which is whole or not at all.
+            if written == txn.id() as u64 {
                 return Err(Error::Full);
             }
             self.drop_one(txn, &key, written)?;

@@ -1,5 +1,6 @@
 //! The tables against a model, and what a store promises of its options and files.
 
+mod batches;
 mod damage;
 mod model;
 mod options;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use jissoku_os::clock;
-use jissoku_store::{Durability, Options, Store, Ttl, WhenFull};
+use jissoku_store::{Change, Durability, Options, Store, Ttl, WhenFull};
 
 use servers::{Protocol, Server};
 
@@ -112,8 +112,8 @@ impl System for Store {
             (Work::Put, _) => {
                 let keys: Vec<_> =
                     numbers.iter().map(|&number| key_of(work.prefix(), number)).collect();
-                let entries: Vec<(&[u8], &[u8])> =
-                    keys.iter().map(|key| (&key[..], &value[..])).collect();
+                let entries: Vec<Change<'_>> =
+                    keys.iter().map(|key| (&key[..], Some(&value[..]))).collect();
                 self.put_many(&entries, Ttl::Default)?;
             }
             // There is no batch of increments.

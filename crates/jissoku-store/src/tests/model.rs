@@ -18,6 +18,8 @@ enum Operation {
     CompareAndSwap(Vec<u8>, Option<Vec<u8>>, Vec<u8>, u64),
     Increment(Vec<u8>, i64, u64),
     Delete(Vec<u8>),
+    /// Several in one transaction.
+    Change(Vec<(Vec<u8>, Option<Vec<u8>>)>, u64),
     Scan(Vec<u8>, Option<Vec<u8>>),
     Sweep(usize),
     Wait(u64),
@@ -46,7 +48,7 @@ fn ttl() -> impl Strategy<Value = u64> {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    use Operation::{CompareAndSwap, Delete, Get, Increment, Put, Scan, Sweep, Wait};
+    use Operation::{Change, CompareAndSwap, Delete, Get, Increment, Put, Scan, Sweep, Wait};
     prop_oneof![
         2 => key().prop_map(Get),
         6 => (key(), value(), ttl()).prop_map(|(key, value, ttl)| Put(key, value, ttl)),
@@ -54,6 +56,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(key, old, new, ttl)| CompareAndSwap(key, old, new, ttl)),
         3 => (key(), -3_i64..3, ttl()).prop_map(|(key, by, ttl)| Increment(key, by, ttl)),
         2 => key().prop_map(Delete),
+        3 => (proptest::collection::vec((key(), proptest::option::of(value())), 0..8), ttl())
+            .prop_map(|(entries, ttl)| Change(entries, ttl)),
         2 => (key(), proptest::option::of(key())).prop_map(|(key, after)| Scan(key, after)),
         1 => (0..4_usize).prop_map(Sweep),
         2 => (1..20_u64).prop_map(Wait),
@@ -104,6 +108,15 @@ fn in_model(model: &mut Model, now_ms: u64, operation: &Operation) -> String {
             model.remove(key);
             format!("{was_alive:?}")
         }
+        Operation::Change(entries, ttl) => {
+            for (key, value) in entries.clone() {
+                match value {
+                    Some(value) => drop(model.insert(key, (value, expires(*ttl, now_ms)))),
+                    None => drop(model.remove(&key)),
+                }
+            }
+            "()".to_owned()
+        }
         Operation::Scan(prefix, after) => {
             let entries = model.keys().filter(|key| {
                 key.starts_with(prefix)
@@ -145,6 +158,11 @@ fn in_store(
             shown(tables.increment(&mut txn, (&key(name), *by), expires_ms, now_ms))
         }
         Operation::Delete(name) => shown(tables.delete(&mut txn, &key(name), now_ms)),
+        Operation::Change(entries, ttl) => {
+            let times = (expires(*ttl, now_ms), now_ms);
+            let mut entries = entries.iter().map(|(key, value)| (&key[..], value.as_deref()));
+            shown(entries.try_for_each(|entry| tables.change(&mut txn, entry, times)))
+        }
         Operation::Scan(prefix, after) => {
             let mut found = Vec::new();
             let mut visit = |key: &[u8], value: &[u8]| {

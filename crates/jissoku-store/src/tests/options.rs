@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Folder, SMALL};
-use crate::{Durability, Error, KEY_SIZE_MAX, Options, Store, Ttl, VALUE_SIZE_MAX, WhenFull};
+use crate::{
+    Change, Durability, Error, KEY_SIZE_MAX, Options, Store, Ttl, VALUE_SIZE_MAX, WhenFull,
+};
 
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
@@ -197,7 +199,7 @@ fn a_scan_goes_on_behind_a_key() {
     let folder = Folder::new();
     let store = folder.open(SMALL);
     let keys: Vec<Vec<u8>> = (0..100_u8).map(|number| vec![b'a', number]).collect();
-    let entries: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &b"v"[..])).collect();
+    let entries: Vec<Change<'_>> = keys.iter().map(|key| (&key[..], Some(&b"v"[..]))).collect();
     store.put_many(&entries, Ttl::Default).expect("there is room");
     store.put(b"b", b"v", Ttl::Default).expect("there is room");
     let mut found: Vec<Vec<u8>> = Vec::new();

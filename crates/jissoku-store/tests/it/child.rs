@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jissoku_store::{Durability, Options, Store, Ttl, WhenFull};
+use jissoku_store::{Change, Durability, Options, Store, Ttl, WhenFull};
 
 const FOLDER: &str = "JISSOKU_STORE_TEST_FOLDER";
 const WORK: &str = "JISSOKU_STORE_TEST_WORK";
@@ -106,6 +106,10 @@ fn does_its_work() {
             }
         }
         "write" => write(&store, &mut |_| ()),
+        "write many" => write_many(&store),
+        "read all" => loop {
+            let _number = number_of_all(&store);
+        },
         "synchronise" => write(&store, &mut |number| {
             if number.is_multiple_of(16) {
                 store.sync().expect("the disk has room");
@@ -137,6 +141,36 @@ fn write(store: &Store, then: &mut dyn FnMut(u64)) {
         then(number);
         print_number("wrote", number);
     }
+}
+
+/// Writes all keys in one transaction until it is killed, and prints each number after its write.
+fn write_many(store: &Store) {
+    for number in number_of_all(store) + 1.. {
+        let value = value_of(number);
+        let keys: Vec<[u8; 1]> = (0..KEYS).map(|key| [key]).collect();
+        // Every third one writes even keys only, and removes the others.
+        let value = |key: u8| (key_is_written(key, number)).then_some(&value[..]);
+        let entries: Vec<Change<'_>> = keys.iter().map(|key| (&key[..], value(key[0]))).collect();
+        store.put_many(&entries, Ttl::Default).expect("room is made");
+        print_number("wrote", number);
+    }
+}
+
+fn key_is_written(key: u8, number: u64) -> bool {
+    !number.is_multiple_of(3) || key.is_multiple_of(2)
+}
+
+/// The number of the last of those transactions, which all keys have; 0 before the first one.
+pub(crate) fn number_of_all(store: &Store) -> u64 {
+    let snapshot = store.snapshot().expect("it is readable");
+    let numbers: Vec<Option<u64>> =
+        (0..KEYS).map(|key| snapshot.get(&[key]).expect("it is readable").map(number_of)).collect();
+    let number = numbers[0].unwrap_or(0);
+    for (key, found) in (0..KEYS).zip(&numbers) {
+        let is_there = number > 0 && key_is_written(key, number);
+        assert_eq!(*found, is_there.then_some(number), "half of a batch: {numbers:?}");
+    }
+    number
 }
 
 /// The full stop shows that the line was written to its end.
