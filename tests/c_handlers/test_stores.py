@@ -87,6 +87,35 @@ def test_conditions_are_those_of_the_value(shop: tuple[Path, int]) -> None:
     assert ask(port, "/swap?k=new&v=4") == (200, b"1")
 
 
+def test_several_are_written_in_one_transaction_or_none(shop: tuple[Path, int]) -> None:
+    _, port = shop
+
+    def found() -> list[bytes | None]:
+        answers = [ask(port, f"/get?k={key}") for key in "xyz"]
+        return [body if status == 200 else None for status, body in answers]
+
+    assert ask(port, "/put-many?k=xyx&v=1") == (200, b"0")
+    assert found() == [b"1", b"1", None]
+    assert ask(port, "/put-many?k=yXzZ&v=2") == (200, b"0")
+    assert found() == [None, b"2", None]
+    assert ask(port, "/put-many?k=xYz-y&v=3") == (
+        400,
+        b"-1: entries[3]: a key has 1 to 500 bytes, and this one 0",
+    )
+    assert found() == [None, b"2", None]
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection.request("POST", "/put-many?k=xyzabcdef", body=b"x" * 900_000)
+    response = connection.getresponse()
+    status, body = response.status, response.read()
+    connection.close()
+    assert status == 400
+    assert re.match(rb"-2: entries\[[345]\]: the store is full: ", body)
+    assert found() == [None, b"2", None]
+    assert ask(port, "/put-many?k=&v=3") == (200, b"0")
+    assert ask(port, "/put-many?k=XYZ") == (200, b"0")
+    assert found() == [None, None, None]
+
+
 def test_increments_of_all_workers_are_exact(shop: tuple[Path, int]) -> None:
     _, port = shop
 
@@ -135,9 +164,10 @@ def test_threads_use_the_store(shop: tuple[Path, int]) -> None:
 
 def test_what_is_wrong_is_a_code_with_a_sentence(shop: tuple[Path, int]) -> None:
     _, port = shop
-    codes, _, why = ask(port, "/wrong")[1].decode().partition("\n")
-    assert codes == "-1 -1 -1 -1 -1 -1 -4 -1 1"
-    assert why.startswith('"../x" is no name of a store')
+    of_entry, codes, of_name = ask(port, "/wrong")[1].decode().split("\n")
+    assert of_entry == "entries[1].value is NULL, and has a length"
+    assert codes == "-1 -1 -1 -1 -1 -1 -4 -1 -1 0 -1 -1 1"
+    assert of_name.startswith('"../x" is no name of a store')
     assert ask(port, f"/put?k={'k' * 501}&v=1") == (
         400,
         b"-1: a key has 1 to 500 bytes, and this one 501",

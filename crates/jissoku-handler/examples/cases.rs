@@ -131,7 +131,9 @@ fn counted(request: Request<'_>) -> Result<Response<'_>, StoreError> {
         if keys.len() < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     let is_deleted = store.delete("b")?;
-    let found = (sum, size, is_new, is_swapped, is_swapped_back, is_deleted, store.get("b")?);
+    store.put_many(&[("b", Some("3")), ("c", Some("4")), ("b", None)], Ttl::OfStore)?;
+    let many = (store.get("b")?, store.get("c")?);
+    let found = (sum, size, is_new, is_swapped, is_swapped_back, is_deleted, many);
     let failure = store.put("", "x", Ttl::OfStore).map_err(|error| error.to_string());
     Ok(Response::text(format!("{found:?} {keys:?} {failure:?}")))
 }

@@ -156,6 +156,7 @@ pub struct Api {
     resume_body: body::ResumeBody,
     finish_owned: parts::FinishOwned,
     finish_file: parts::FinishFile,
+    store_put_many: store::PutMany,
 }
 
 /// The functions of the server, for any thread.

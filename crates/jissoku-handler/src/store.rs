@@ -102,6 +102,25 @@ impl Store {
         self.checked(self.0.put(key.as_ref(), value.as_ref(), ttl.milliseconds())).map(drop)
     }
 
+    /// Writes all entries in their order, or none of them if it fails, and removes the keys that have no
+    /// value here: others see all of it or nothing. It takes less time than single calls; what else
+    /// writes waits meanwhile.
+    ///
+    /// # Errors
+    /// As above, with the entry as `entries[2]`; or the server is older than this function.
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self,
+        entries: &[(K, Option<V>)],
+        ttl: Ttl,
+    ) -> Result<(), StoreError> {
+        let entries = entries.iter();
+        let entries = entries.map(|(key, value)| (key.as_ref(), value.as_ref().map(AsRef::as_ref)));
+        let entries: Vec<_> = entries.collect();
+        let result = self.0.put_many(&entries, ttl.milliseconds());
+        let result = result.ok_or_else(|| StoreError("the server has no put_many".to_owned()))?;
+        self.checked(result).map(drop)
+    }
+
     /// Writes the value of a key that has none. Returns whether it had none.
     ///
     /// # Errors

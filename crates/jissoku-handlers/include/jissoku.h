@@ -80,6 +80,13 @@ enum {
 /* The time to live of an entry that does not expire. */
 #define JSK_TTL_NEVER (-1)
 
+/* What store_put_many does with a key: `{key, value, 0}` writes its value. */
+typedef struct jsk_entry {
+    jsk_str key;
+    jsk_str value;
+    int is_removed; /* 1: the key is removed, and the value not used */
+} jsk_entry;
+
 /* Is called with a name and a value; another result than 0 ends the iteration. */
 typedef int jsk_visit(void *argument, jsk_str name, jsk_str value);
 
@@ -350,6 +357,13 @@ struct jsk_api {
      * from this call on, also if -1 is returned. */
     int (*finish_file)(uint64_t token, int status, const jsk_field *fields, size_t count,
                        int descriptor, uint64_t start, uint64_t size);
+
+    /* ---- Several writes of a store in one transaction ---- */
+
+    /* Writes and removes `count` entries in their order: all of them, or none if it fails. Others see
+     * all of it or nothing. It takes less time than single calls; what else writes waits meanwhile.
+     * Returns 0. The sentence of an error names the entry, as in "entries[2]: a key has ...". */
+    int (*store_put_many)(jsk_store *store, const jsk_entry *entries, size_t count, int64_t ttl_ms);
 };
 
 /* The size of a body that is not known when it begins, for begin and begin_later. */

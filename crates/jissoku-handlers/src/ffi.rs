@@ -130,6 +130,7 @@ pub(crate) struct Api {
     resume_body: body::ResumeBody,
     finish_owned: later::FinishOwned,
     finish_file: later::FinishFile,
+    store_put_many: store::PutMany,
 }
 
 static API: Api = Api {
@@ -190,6 +191,7 @@ static API: Api = Api {
     resume_body: body::resume_body,
     finish_owned: later::finish_owned,
     finish_file: later::finish_file,
+    store_put_many: store::put_many,
 };
 
 unsafe extern "C" {

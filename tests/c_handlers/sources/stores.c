@@ -57,6 +57,20 @@ static int scan(const jsk_api *js, jsk_request *r) {
     return js->printf(r, 200, "%.*s%d", (int)text.size, text.bytes, result);
 }
 
+/* Writes each letter of k as a key, with the value v; a capital letter removes its key. */
+static int put_many(const jsk_api *js, jsk_request *r, jsk_str keys, jsk_str value, int64_t ttl) {
+    jsk_entry entries[32] = {{{0}}};
+    char names[32];
+    size_t count = keys.len < 32 ? keys.len : 32;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = (char)(keys.ptr[i] | 0x20);
+        entries[i].key = (jsk_str){names + i, keys.ptr[i] == '-' ? 0 : 1};
+        entries[i].value = value;
+        entries[i].is_removed = names[i] != keys.ptr[i];
+    }
+    return show(js, r, js->store_put_many(shop, entries, count, ttl));
+}
+
 struct task {
     const jsk_api *js;
     uint64_t token;
@@ -90,7 +104,9 @@ static int in_thread(const jsk_api *js, jsk_request *r) {
 static int wrong(const jsk_api *js, jsk_request *r) {
     jsk_str key = jsk_text("a"), value, absent = {NULL, 0}, broken = {NULL, 3};
     jsk_store *other = shop;
-    int codes[8];
+    char text[400];
+    jsk_entry entries[2] = {{key, key, 0}, {key, broken, 0}};
+    int codes[12];
     codes[0] = js->store_put(NULL, key, key, 0);
     codes[1] = js->store_put(shop, absent, key, 0);
     codes[2] = js->store_put(shop, key, broken, 0);
@@ -98,10 +114,17 @@ static int wrong(const jsk_api *js, jsk_request *r) {
     codes[4] = js->store_read(shop, key, NULL, NULL);
     codes[5] = js->store_scan(shop, absent, NULL, NULL);
     codes[6] = js->store_open("no-such-store", &other);
-    codes[7] = js->store_open("../x", NULL);
+    codes[7] = js->store_put_many(NULL, entries, 1, 0);
+    codes[8] = js->store_put_many(shop, NULL, 1, 0);
+    codes[9] = js->store_put_many(shop, NULL, 0, 0);
+    codes[10] = js->store_put_many(shop, entries, 2, 0);
     jsk_str why = js->store_error();
-    return js->printf(r, 200, "%d %d %d %d %d %d %d %d %d\n%.*s", codes[0], codes[1], codes[2],
-                      codes[3], codes[4], codes[5], codes[6], codes[7], other == NULL, JSK_ARG(why));
+    size_t size = (size_t)snprintf(text, sizeof text, "%.*s\n", JSK_ARG(why));
+    codes[11] = js->store_open("../x", NULL);
+    why = js->store_error();
+    for (int i = 0; i < 12; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%d ", codes[i]);
+    return js->printf(r, 200, "%.*s%d\n%.*s", (int)size, text, other == NULL, JSK_ARG(why));
 }
 
 int jsk_start(const jsk_api *js, void **state) {
@@ -123,6 +146,8 @@ int jsk_handle(const jsk_api *js, jsk_request *r) {
     }
     if (is(path, "/put"))
         return show(js, r, js->store_put(shop, key, js->method(r).len == 4 ? js->body(r) : value, ttl));
+    if (is(path, "/put-many"))
+        return put_many(js, r, key, js->method(r).len == 4 ? js->body(r) : value, ttl);
     if (is(path, "/put-if-absent"))
         return show(js, r, js->store_put_if_absent(shop, key, value, ttl));
     if (is(path, "/swap"))

@@ -18,10 +18,28 @@ pub(crate) struct RawStore {
 pub(super) type Open = unsafe extern "C" fn(*const c_char, *mut *mut RawStore) -> c_int;
 pub(super) type Read = unsafe extern "C" fn(*mut RawStore, Str, *mut c_void, *mut usize) -> c_int;
 pub(super) type Put = unsafe extern "C" fn(*mut RawStore, Str, Str, i64) -> c_int;
+pub(super) type PutMany = unsafe extern "C" fn(*mut RawStore, *const RawEntry, usize, i64) -> c_int;
 pub(super) type Swap = unsafe extern "C" fn(*mut RawStore, Str, Str, Str, i64) -> c_int;
 pub(super) type Delete = unsafe extern "C" fn(*mut RawStore, Str) -> c_int;
 pub(super) type Increment = unsafe extern "C" fn(*mut RawStore, Str, i64, i64, *mut i64) -> c_int;
 pub(super) type Scan = unsafe extern "C" fn(*mut RawStore, Str, Visit, *mut c_void) -> c_int;
+
+/// `jsk_entry`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawEntry {
+    pub(super) key: Str,
+    pub(super) value: Str,
+    pub(super) is_removed: c_int,
+}
+
+impl RawEntry {
+    /// Without a value, the key is removed.
+    fn of(key: &[u8], value: Option<&[u8]>) -> Self {
+        let is_removed = c_int::from(value.is_none());
+        Self { key: Str::of(key), value: value.map_or(Str::ABSENT, Str::of), is_removed }
+    }
+}
 
 /// Is called with keys and values.
 pub(crate) type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
@@ -87,6 +105,15 @@ impl StoreCalls {
         let Some(put) = function!(self.server, store_put) else { return OLD };
         // SAFETY: the store is open, and the texts outlive the call.
         unsafe { put(self.store.as_ptr(), Str::of(key), Str::of(value), ttl_ms) }
+    }
+
+    /// Writes all entries, or none; those without a value are removed. `None`: the server is older.
+    pub(crate) fn put_many(self, entries: &[(&[u8], Option<&[u8]>)], ttl_ms: i64) -> Option<c_int> {
+        let put = function!(self.server, store_put_many)?;
+        let entries: Vec<_> =
+            entries.iter().map(|&(key, value)| RawEntry::of(key, value)).collect();
+        // SAFETY: the store is open, and the entries and their texts outlive the call.
+        Some(unsafe { put(self.store.as_ptr(), entries.as_ptr(), entries.len(), ttl_ms) })
     }
 
     pub(crate) fn put_if_absent(self, key: &[u8], value: &[u8], ttl_ms: i64) -> c_int {

@@ -58,6 +58,7 @@ fn the_table_is_that_of_the_header() {
         store_read, store_put, store_put_if_absent, store_swap, store_delete, store_increment,
         store_scan, finish_with, begin, write, when_sent, end, begin_later, write_later, end_later,
         set_data, data, pause_body, resume_body, finish_owned, finish_file,
+        store_put_many,
     );
     assert_eq!(members.len(), size_of::<Api>() / size_of::<usize>(), "each member is compared");
     let chart = offsets!(chart::RawChart as "jsk_chart":
@@ -70,6 +71,9 @@ fn the_table_is_that_of_the_header() {
         ("sizeof(jsk_str)", size_of::<Str>()),
         ("sizeof(jsk_chart)", size_of::<chart::RawChart>()),
         ("sizeof(jsk_series)", size_of::<chart::Series>()),
+        ("sizeof(jsk_entry)", size_of::<store::RawEntry>()),
+        ("offsetof(jsk_entry, value)", offset_of!(store::RawEntry, value)),
+        ("offsetof(jsk_entry, is_removed)", offset_of!(store::RawEntry, is_removed)),
         ("sizeof(jsk_field)", size_of::<parts::Field>()),
         ("sizeof(int)", size_of::<c_int>()),
         ("JSK_ABI", ABI as usize),
@@ -289,6 +293,7 @@ const API: Api = Api {
     resume_body: uploads::resume_body,
     finish_owned: files_and_stores::finish_owned,
     finish_file: files_and_stores::finish_file,
+    store_put_many: files_and_stores::store_put_many,
 };
 
 /// Calls a handler with this table.

@@ -8,6 +8,7 @@
 mod choices;
 mod drawing;
 mod keeping;
+mod storing;
 
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;
@@ -208,7 +209,7 @@ impl<'a> Session<'a> {
     /// One call of a handler.
     fn step(&mut self) {
         self.calls += 1;
-        match self.choices.below(18) {
+        match self.choices.below(19) {
             0 => self.read(),
             1 => self.look_up(),
             2 => self.convert(),
@@ -223,6 +224,7 @@ impl<'a> Session<'a> {
             13 | 14 => self.write_or_end(),
             15 => self.keep_data(),
             16 => self.draw(),
+            17 => self.put_many(),
             _ => self.fill_and_finish(),
         }
     }
@@ -455,6 +457,7 @@ impl<'a> Session<'a> {
         assert!((API.store_open)(pointer(name.as_ref()), &raw mut store) < 0 && store.is_none());
         let (key, mut sum) = (Str::of(&body), 0);
         assert!((API.store_put)(None, key, key, 0) < 0);
+        assert!((API.store_put_many)(None, ptr::null(), 1, 0) < 0);
         assert!((API.store_increment)(None, key, 1, 0, &raw mut sum) < 0);
         assert!((API.store_scan)(None, key, None, ptr::null_mut()) < 0);
     }

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
-use jissoku_store::Store;
+use jissoku_store::{Change, Store};
 
-use super::{DONE, Request, Str, Visit, bytes, text};
+use super::{DONE, Request, Str, Visit, array, bytes, text};
 use crate::stores::{self, Failure};
 
 /// What a function returns that has an answer besides errors.
@@ -22,10 +22,20 @@ pub(super) type Open = extern "C" fn(*const c_char, *mut Handle) -> c_int;
 pub(super) type Get = extern "C" fn(Handle, Request<'_>, Str, *mut Str) -> c_int;
 pub(super) type Read = extern "C" fn(Handle, Str, *mut c_void, *mut usize) -> c_int;
 pub(super) type Put = extern "C" fn(Handle, Str, Str, i64) -> c_int;
+pub(super) type PutMany = extern "C" fn(Handle, *const Entry, usize, i64) -> c_int;
 pub(super) type Swap = extern "C" fn(Handle, Str, Str, Str, i64) -> c_int;
 pub(super) type Delete = extern "C" fn(Handle, Str) -> c_int;
 pub(super) type Increment = extern "C" fn(Handle, Str, i64, i64, *mut i64) -> c_int;
 pub(super) type Scan = extern "C" fn(Handle, Str, Option<Visit>, *mut c_void) -> c_int;
+
+/// `jsk_entry`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) key: Str,
+    pub(super) value: Str,
+    pub(super) is_removed: c_int,
+}
 
 thread_local! {
     /// The last failure of this thread.
@@ -131,6 +141,31 @@ pub(super) extern "C" fn put(store: Handle, key: Str, value: Str, ttl_ms: i64) -
         Ok(DONE)
     };
     code_of(write())
+}
+
+pub(super) extern "C" fn put_many(
+    store: Handle,
+    entries: *const Entry,
+    count: usize,
+    ttl_ms: i64,
+) -> c_int {
+    let write = || -> Done {
+        let entries = array(entries, count);
+        let entries = entries.ok_or_else(|| Failure::of_argument("the entries are NULL"))?;
+        let changes = entries.iter().enumerate().map(|(index, entry)| change(index, *entry));
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        opened(store)?.put_many(&changes, stores::ttl_of(ttl_ms))?;
+        Ok(DONE)
+    };
+    code_of(write())
+}
+
+fn change<'a>(index: usize, entry: Entry) -> Result<Change<'a>, Failure> {
+    let key = given(entry.key, &format!("entries[{index}].key"))?;
+    if entry.is_removed != 0 {
+        return Ok((key, None));
+    }
+    Ok((key, Some(given(entry.value, &format!("entries[{index}].value"))?)))
 }
 
 pub(super) extern "C" fn put_if_absent(store: Handle, key: Str, value: Str, ttl: i64) -> c_int {

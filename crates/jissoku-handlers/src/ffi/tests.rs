@@ -39,7 +39,7 @@ const FUNCTIONS: &str = "method target path query_string query form field each_f
     escape_json escape_url http_date sha256 random variable after defer finish chart send_file \
     store_open store_error store_get store_read store_put store_put_if_absent store_swap store_delete \
     store_increment store_scan finish_with begin write when_sent end begin_later write_later \
-    end_later set_data data pause_body resume_body finish_owned finish_file";
+    end_later set_data data pause_body resume_body finish_owned finish_file store_put_many";
 
 #[test]
 fn the_table_is_that_of_the_header_and_keeps_its_order() {

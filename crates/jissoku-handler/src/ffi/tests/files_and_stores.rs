@@ -7,7 +7,7 @@ use std::os::fd::FromRawFd;
 
 use super::*;
 use crate::ffi::parts::Field;
-use crate::ffi::store::RawStore;
+use crate::ffi::store::{RawEntry, RawStore};
 use crate::{Later, Store, Ttl};
 
 pub(super) unsafe extern "C" fn send_file(
@@ -64,6 +64,19 @@ pub(super) unsafe extern "C" fn store_put(
 ) -> c_int {
     note(format!("put {}={} {ttl}", shown(key), shown(value)));
     if key.len == 0 { -1 } else { c_int::from(ttl > 0) }
+}
+
+pub(super) unsafe extern "C" fn store_put_many(
+    _: *mut RawStore,
+    entries: *const RawEntry,
+    count: usize,
+    ttl: i64,
+) -> c_int {
+    // SAFETY: there are this many.
+    for entry in unsafe { slice::from_raw_parts(entries, count) } {
+        note(format!("{} {}={} {ttl}", entry.is_removed, shown(entry.key), shown(entry.value)));
+    }
+    if count == 3 { -1 } else { DONE }
 }
 
 pub(super) unsafe extern "C" fn store_swap(
@@ -293,6 +306,15 @@ fn a_store_is_used_by_its_functions() {
     assert_eq!((store.delete("k"), store.increment("k", 2, Ttl::OfStore)), (Ok(true), Ok(42)));
     let swaps = ["swap k None w 0", "swap k Some(\"\") w 0", "delete k"];
     assert_eq!(called(), [&["put =v 0", "put k=v -1", "put k=v 1"][..], &swaps].concat());
+    let entries = [("a", Some("1")), ("b", None), ("c", Some(""))];
+    assert_eq!(store.put_many(&entries[1..], Ttl::Never), Ok(()));
+    assert_eq!(called(), ["1 b= -1", "0 c= -1"]);
+    assert!(store.put_many(&entries, Ttl::OfStore).is_err());
+    assert_eq!(called().len(), 3);
+    let older = Api { size: offset_of!(Api, store_put_many), ..API };
+    let older = Store::open(Server(NonNull::from(&older)), "counts").expect("it is there");
+    let why = older.put_many(&entries, Ttl::OfStore).map_err(|error| error.to_string());
+    assert_eq!(why.err().as_deref(), Some("the server has no put_many"));
     let mut seen = Vec::new();
     let scanned = store.scan("p", |key, value| {
         seen.push([key, value].concat());
