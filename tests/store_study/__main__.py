@@ -30,7 +30,7 @@ def main() -> None:
     words = argparse.ArgumentParser(prog="python -m tests.store_study", description=__doc__)
     words.add_argument("--keys", type=int, default=100_000, help="with values of 100 bytes")
     words.add_argument("--blocks", type=int, default=12)
-    words.add_argument("--ms", type=int, default=100, help="of a turn; a block has up to 20 turns")
+    words.add_argument("--ms", type=int, default=100, help="of a turn; a block has up to 28 turns")
     words.add_argument("--file", type=Path, default=table.RESULTS, help="where turns are kept")
     asked = words.parse_args()
     subprocess.run([*BUILD, *EXAMPLE], cwd=ROOT, check=True)

@@ -32,6 +32,9 @@ const COUNTERS: u32 = 1_000;
 /// Operations of a batch.
 const BATCH: usize = 32;
 
+/// Further sizes of batches of writes, which are transactions.
+const WRITE_BATCHES: [usize; 2] = [16, 100];
+
 /// The clock is read after this many calls.
 const CALLS: u64 = 16;
 
@@ -291,7 +294,8 @@ struct Cell {
 fn cells(systems: usize, keys: u32, length_ns: u64) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (work, _) in Work::ALL {
-        for batch in [1, BATCH] {
+        let further = if work == Work::Put { &WRITE_BATCHES[..] } else { &[] };
+        for &batch in [1, BATCH].iter().chain(further) {
             let task = Task { work, batch, keys, length_ns };
             cells.extend((0..systems).map(|system| Cell { system, processes: 1, task }));
             if work == Work::Put {
