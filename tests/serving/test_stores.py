@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.store import open as open_store
 from tests.serving.server_process import PATIENCE_S, Start, ask
 
 APP = """
@@ -36,12 +37,35 @@ when-full = "drop"
 """
 
 
-def store(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`jissoku store` in the folder of a configuration file."""
+def store(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """`jissoku store` in the folder of a configuration file, with a text as its standard input."""
     command = [sys.executable, "-m", "jissoku", "store", *words]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command,
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
+
+
+def test_entries_are_copied_as_lines(tmp_path: Path) -> None:
+    first, second = (
+        open_store(name, folder=tmp_path / "stores", size="1MiB") for name in ("first", "second")
+    )
+    first.put_many([("größe", "M"), (b"\0\t\n\\", bytes(range(256))), ("empty", "")])
+    printed = store(tmp_path, "scan", "first", "--values").stdout
+    copied = store(tmp_path, "import", "second", given=printed)
+    assert (copied.returncode, copied.stderr) == (0, "")
+    assert list(second.scan()) == list(first.scan())
+    refused = store(tmp_path, "import", "second", given="a\t1\n\tb\n")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "jissoku store: line 2: a key has 1 to 500 bytes, and this one 0; nothing is written\n"
+    )
+    assert second.get("a") is None
 
 
 def written(folder: Path, text: str = TEXT) -> list[str]:

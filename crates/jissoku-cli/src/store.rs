@@ -1,5 +1,7 @@
 //! `jissoku store`: reads and changes the stores of a folder.
 
+mod lines;
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,10 +9,11 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
 use jissoku_os::quantity;
-use jissoku_store::{Error, Stats, Ttl};
+use jissoku_store::{Stats, Ttl};
 
 use crate::units;
 use crate::usage::Failure;
+use lines::{failure, import, printable};
 
 /// Entries that are read at a time, so that a long list keeps no pages from being used again.
 const SCAN_COUNT: usize = 1000;
@@ -83,6 +86,19 @@ enum Action {
         #[arg(long, value_name = "N", value_parser = units::count)]
         limit: Option<u64>,
     },
+    /// Write the entries of standard input: a key, a tab and a value in each line, as `scan --values`
+    /// prints them
+    ///
+    /// A backslash begins an escape. A thousand lines are one transaction. After an error, its sentence
+    /// has the line, and how many lines are written.
+    Import {
+        /// The name of the store
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Time to live, such as 30s or 1h; `never` for none [default: that of the store]
+        #[arg(long, value_name = "TIME", value_parser = ttl)]
+        ttl: Option<Ttl>,
+    },
     /// Print what stores hold, and how they were opened
     Stats {
         /// The names of stores [default: all of the folder]
@@ -150,6 +166,10 @@ impl StoreCommand {
                 let limit =
                     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
                 self.scan((name, prefix.as_bytes()), *values, limit)
+            }
+            Action::Import { name, ttl } => {
+                import(io::stdin().lock(), &self.open(name)?, ttl.unwrap_or_default())?;
+                Ok((Vec::new(), 0))
             }
             Action::Stats { names, json } => self.stats(names, *json),
         }
@@ -262,14 +282,6 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)
 }
 
-/// A key or a value in one line: text as it is, other bytes escaped.
-fn printable(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(|sign| sign.is_control() || sign == '\\') => text.to_owned(),
-        _ => bytes.escape_ascii().to_string(),
-    }
-}
-
 fn standard_input() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
     // One byte more, so that a value that is too long is reported as such.
@@ -290,11 +302,6 @@ fn ttl(text: &str) -> Result<Ttl, String> {
 
 fn no_value(key: &OsString) -> Failure {
     Failure::new(format!("the key {} has no value", printable(key.as_bytes())), 1)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as map_err calls it")]
-fn failure(error: Error) -> Failure {
-    Failure::new(error.to_string(), if error.is_bad_input() { 2 } else { 1 })
 }
 
 #[cfg(test)]
@@ -339,13 +346,6 @@ mod tests {
         assert_eq!(store.get(b"key").expect("it is readable"), None);
         drop(store);
         std::fs::remove_dir_all(folder).expect("it is ours");
-    }
-
-    #[test]
-    fn what_is_no_text_is_escaped() {
-        assert_eq!(printable("größe".as_bytes()), "größe");
-        assert_eq!(printable(b"a\tb\\"), "a\\tb\\\\");
-        assert_eq!(printable(&[0, 255]), "\\x00\\xff");
     }
 
     #[test]
