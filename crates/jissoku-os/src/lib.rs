@@ -31,4 +31,5 @@ pub mod timer;
 pub mod timers;
 pub mod tracee;
 pub mod tsc;
+pub mod tun;
 pub mod uring;
