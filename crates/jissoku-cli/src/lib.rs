@@ -6,6 +6,7 @@ mod completions;
 mod floor;
 mod help;
 mod load;
+mod network;
 mod oracle;
 mod sample;
 mod serve;
@@ -59,6 +60,7 @@ struct Lab {
 #[derive(Debug, Subcommand)]
 enum LabVerb {
     Serve(Box<serve::Serve>),
+    Network(Box<network::Network>),
 }
 
 /// All verbs, with the help that they print.
@@ -114,7 +116,8 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
     };
     match verb {
         // Handled above, in all forms.
-        Verb::Serve(_) | Verb::Lab(_) => 2,
+        Verb::Serve(_) | Verb::Lab(Lab { verb: LabVerb::Serve(_) }) => 2,
+        Verb::Lab(Lab { verb: LabVerb::Network(network) }) => network.run(),
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),

@@ -21,8 +21,8 @@ pub(crate) struct Oracle {
     /// Address to listen on: HOST:PORT or unix:PATH; port 0 picks a free port
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
     listen: Endpoint,
-    /// Response delays: constant:TIME, exponential:MEAN, lognormal:MEDIAN:SIGMA,
-    /// bimodal:SHARE:TIME:TIME, step:COUNT:TIME:TIME or every:COUNT:TIME:TIME
+    /// Response delays: constant:TIME, uniform:TIME, exponential:MEAN,
+    /// lognormal:MEDIAN:SIGMA, bimodal:SHARE:TIME:TIME, step:COUNT:TIME:TIME or every:COUNT:TIME:TIME
     #[arg(long, default_value = "constant:0s", value_parser = delay)]
     delay: Delay,
     /// Responses worked on at the same time [default: any number]
@@ -158,11 +158,12 @@ impl Oracle {
     }
 }
 
-fn delay(text: &str) -> Result<Delay, String> {
+pub(crate) fn delay(text: &str) -> Result<Delay, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let time = units::duration_ns;
     Ok(match parts[..] {
         ["constant", fixed] => Delay::Constant(time(fixed)?),
+        ["uniform", most] => Delay::Uniform(time(most)?),
         ["exponential", mean] => Delay::Exponential(time(mean)?),
         ["lognormal", median, sigma] => Delay::Lognormal(time(median)?, number(sigma)?),
         ["bimodal", share, first, second] => {
@@ -210,7 +211,7 @@ fn probability(text: &str) -> Result<f64, String> {
     if found <= 1.0 { Ok(found) } else { Err(format!("invalid probability {text}: give 0 to 1")) }
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|found: &f64| found.is_finite() && *found >= 0.0);
     found.ok_or_else(|| format!("invalid number {text:?}"))
 }

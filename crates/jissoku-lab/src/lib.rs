@@ -4,4 +4,5 @@
 
 pub mod fixtures;
 pub mod floor;
+pub mod network;
 pub mod oracle;

@@ -19,6 +19,7 @@ mod stall_monitor;
 mod summary;
 
 pub use delay::Delay;
+pub(crate) use delay::Rng;
 pub use log::{Entry, Log, RECORD_SIZE};
 pub use scenario::{Framing, Freeze, InjectedFault, Scenario};
 pub use server::{Bound, bind};

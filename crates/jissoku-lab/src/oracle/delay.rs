@@ -5,6 +5,8 @@
 pub enum Delay {
     /// Constant.
     Constant(u64),
+    /// Each time from 0 to this one as likely as any other.
+    Uniform(u64),
     /// Exponential, by its mean.
     Exponential(u64),
     /// Lognormal, by its median and the standard deviation of its logarithm.
@@ -22,6 +24,7 @@ impl Delay {
     pub(crate) fn draw(self, rng: &mut Rng, number: u64) -> u64 {
         match self {
             Self::Constant(time) => time,
+            Self::Uniform(most) => scaled(most, rng.fraction()),
             Self::Exponential(mean) => scaled(mean, -rng.fraction().ln()),
             Self::Lognormal(median, sigma) => scaled(median, (sigma * rng.normal()).exp()),
             Self::Bimodal(share, first, second) => {
@@ -115,6 +118,7 @@ mod tests {
     #[test]
     fn draws_have_the_quantiles_of_their_distribution() {
         check(Delay::Constant(10 * MS), &[0.0, 0.99], &[10.0, 10.0]);
+        check(Delay::Uniform(10 * MS), &[0.5, 0.99], &[5.0, 9.9]);
         check(Delay::Exponential(10 * MS), &[0.5, 0.9, 0.99], &[6.931, 23.03, 46.05]);
         check(Delay::Lognormal(5 * MS, 0.8), &[0.5, 0.9, 0.99], &[5.0, 13.94, 32.15]);
         check(Delay::Bimodal(0.99, MS, 100 * MS), &[0.5, 0.98, 0.995], &[1.0, 1.0, 100.0]);
