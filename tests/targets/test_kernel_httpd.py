@@ -13,7 +13,7 @@ import pytest
 
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.model.updated import updated
-from jissoku.system.address import free_port
+from jissoku.system.address import HOST, free_port
 from jissoku.targets import catalogue, contract, launch, process, response
 from jissoku.targets.placeholders import APPS, BuildPaths
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
@@ -46,12 +46,18 @@ def alone(prepared: PreparedTarget) -> Iterator[RunningTarget]:
         yield found
 
 
-def started(prepared: PreparedTarget) -> RunningTarget:
+def started(prepared: PreparedTarget, host: str = HOST) -> RunningTarget:
     cores = tuple(sorted(os.sched_getaffinity(0)))
-    placement = LaunchOptions(port=free_port(random.Random()), cores=cores, workers=1, seed=1)
+    port = free_port(random.Random())
+    placement = LaunchOptions(port=port, cores=cores, workers=1, seed=1, host=host)
     found = process.start(prepared, placement)
     launch.wait_until_ready(found, Workload())
     return found
+
+
+def test_it_listens_at_the_address_that_it_is_given(prepared: PreparedTarget) -> None:
+    with started(prepared, "127.0.0.3") as found, connect(found) as connection:
+        assert connection.getpeername()[0] == "127.0.0.3"
 
 
 @pytest.fixture

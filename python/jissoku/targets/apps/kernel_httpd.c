@@ -1,13 +1,14 @@
 // The process of kernel-httpd: puts connections into the kernel's hands, and does the rest itself.
 //
-// kernel_httpd PORT OBJECT, where OBJECT is kernel_httpd.bpf.c compiled; --version alone prints what
-// it stands on. It listens on 127.0.0.1, loads the object, accepts, and puts each connection into the
+// kernel_httpd ADDRESS:PORT OBJECT, where OBJECT is kernel_httpd.bpf.c compiled; --version alone
+// prints what it stands on. It loads the object, listens, accepts, and puts each connection into the
 // map on which the object's programs hang. From then on it sleeps, unless the kernel's part notes
 // that it left something: another path, a head in pieces, a body, a field on the connection. Nothing
 // is pinned: when this process ends, in whatever way, so does all that it put into the kernel.
 
 #define _GNU_SOURCE
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -197,15 +198,27 @@ static void put_into_kernel(const char *path)
     watch(ring_buffer__epoll_fd(notes), EPOLLIN, EPOLL_CTL_ADD);
 }
 
-static void listen_on(int port)
+// Whether the text is ADDRESS:PORT, of IPv4.
+static int read_address(const char *text, struct sockaddr_in *address)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    char host[INET_ADDRSTRLEN] = "", rest;
+    unsigned short port;
+
+    if (sscanf(text, "%15[0-9.]:%hu%c", host, &port, &rest) != 2)
+        return 0;
+    address->sin_family = AF_INET;
+    address->sin_port = htons(port);
+    return inet_pton(AF_INET, host, &address->sin_addr) == 1;
+}
+
+static void listen_on(const struct sockaddr_in *address)
+{
     const int yes = 1;
 
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 4096))
+    if (bind(listener, (const struct sockaddr *)address, sizeof(*address)) ||
+        listen(listener, 4096))
         fail("it cannot listen", errno);
     watch(listener, EPOLLIN, EPOLL_CTL_ADD);
 }
@@ -238,6 +251,7 @@ static void print_version(void)
 int main(int count, char **words)
 {
     struct epoll_event events[EVENTS_MAX];
+    struct sockaddr_in address = {0};
     struct utsname kernel;
 
     if (count == 2 && !strcmp(words[1], "--version")) {
@@ -245,15 +259,15 @@ int main(int count, char **words)
         printf("kernel-httpd: libbpf %s, Linux %s\n", libbpf_version_string(), kernel.release);
         return 0;
     }
-    if (count != 3 || atoi(words[1]) < 0 || atoi(words[1]) > 65535) {
-        fprintf(stderr, "kernel-httpd: say kernel-httpd PORT OBJECT, or --version\n");
+    if (count != 3 || !read_address(words[1], &address)) {
+        fprintf(stderr, "kernel-httpd: say kernel-httpd ADDRESS:PORT OBJECT, or --version\n");
         return 2;
     }
     libbpf_set_print(say);
     epoll = epoll_create1(EPOLL_CLOEXEC);
     catch_signals();
     put_into_kernel(words[2]);
-    listen_on(atoi(words[1]));
+    listen_on(&address);
     for (;;) {
         int ready = epoll_wait(epoll, events, EVENTS_MAX, -1);
         if (ready < 0 && errno != EINTR)
