@@ -128,6 +128,67 @@ def ran(
     return done.return_value, done.output
 
 
+NETWORKS = """
+[[workload]]
+name = "far"
+connections = 4
+network = "delay 5ms"
+
+[[claim]]
+name = "far"
+text = "Both are alike over a network."
+test = ["rate(ours@far) < 100 * rate(python@far)"]
+"""
+
+
+class Network:
+    """Notes what it is asked to be."""
+
+    def __init__(self) -> None:
+        self.used: list[str] = []
+
+    def use(self, properties: str) -> None:
+        if properties == "delay often":
+            raise InputError("network 'delay often': write a duration")
+        self.used.append(properties)
+
+    def forwarded(self) -> dict[str, str]:
+        return {"schema": f"of {self.used[-1]!r}"}
+
+
+def test_each_workload_has_its_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = FakeHost()
+    host.network = network = Network()
+    text = TARGETS + HELLO + NETWORKS + CLAIMS.format(work="hello")
+    code, said = ran(monkeypatch, host, tmp_path, text)
+    assert code == 0, said
+    # All are read before anything is measured, and then each has its turn.
+    assert network.used == ["", "delay 5ms"] * 2
+    for name, properties in (("hello", ""), ("far", "delay 5ms")):
+        counted = json.loads((tmp_path / "out" / name / "network.json").read_text())
+        assert counted == {"schema": f"of {properties!r}"}
+
+
+def test_a_network_that_cannot_be_read_is_refused_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = FakeHost()
+    host.network = Network()
+    text = TARGETS + HELLO + NETWORKS.replace("5ms", "often") + CLAIMS.format(work="hello")
+    with pytest.raises(InputError, match="network 'delay often': write a duration"):
+        ran(monkeypatch, host, tmp_path, text)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_network_to_another_host_is_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = TARGETS + HELLO + NETWORKS + CLAIMS.format(work="hello")
+    code, said = ran(monkeypatch, FakeHost(), tmp_path, text)
+    assert code == 0, said
+    assert "Workload far is skipped: the network to another host is not emulated" in said
+
+
 def test_claims_are_tested_with_targets_on_another_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.fleet.connecting import host_of
+from jissoku.fleet.emulated import emulated_bench
 from jissoku.inference.bounds import check_arms
 from jissoku.measure import experiment as story, experiment_file
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch
@@ -226,9 +227,10 @@ def run(request: ExperimentRequest, output: Output) -> int:
     file = experiment_file.find_experiment(request.name)
     experiment = experiment_file.read(file, known)
     lock_machine()
+    is_emulated = any(work.network for work in experiment.workload) and not request.server_host
     with (
         ProgressDisplay(quiet=output.is_quiet) as show,
-        host_of(request, version_line()) as host,
+        emulated_bench(version_line()) if is_emulated else host_of(request, version_line()) as host,
     ):
         config = ExperimentConfig(
             experiment=experiment,

@@ -18,7 +18,7 @@ from jissoku.fleet.keys import ListenAddress
 from jissoku.fleet.link import ANSWER_S, Link
 from jissoku.fleet.repository import RemoteRepository
 from jissoku.measure.conditions import expired_timers
-from jissoku.measure.host import TargetLauncher
+from jissoku.measure.host import EmulatedNetwork, TargetLauncher
 from jissoku.measure.inspection import Inspector
 from jissoku.measure.knob_changes import TuningTarget, difference
 from jissoku.measure.loadgen import Generate, LoadgenError, LoadSpec, generate_here
@@ -60,6 +60,7 @@ class RemoteHost(Link):
     """An agent's host, with targets."""
 
     is_local = False
+    network: EmulatedNetwork | None = None
     generate: Generate = staticmethod(generate_here)
     at_its_end = "ends the targets"
 

@@ -125,7 +125,7 @@ def _load_host(run: model.Run) -> tuple[tuple[str, ...], str]:
     load = run.load_host
     if load is None:
         return (), ""
-    parts = (*_machine_parts(load.machine), load.path)
+    parts = (*_machine_parts(load.machine), load.path, *filter(None, (load.network,)))
     if load.hosts:
         # How many send together is a part of the load: their streams are no single one.
         hosts = f"{load.hosts} {plural(load.hosts, 'load host')}"

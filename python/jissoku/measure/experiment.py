@@ -81,7 +81,7 @@ class ExperimentPlan:
 def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
     """Prepares all that is measured; InputError: the host of the targets refuses a part of it."""
     experiment = config.experiment
-    out_of_reach = {} if config.host.is_local else _out_of_reach(experiment)
+    out_of_reach = {} if config.host.is_local else _out_of_reach(experiment, config.host)
     ready, unavailable = _prepare_arms(config, listener)
     rounds = counting.prepare_benchmarks(experiment, config.recipes, config.host)
     fields = {s.name: _participants(s, ready, unavailable) for s in experiment.workload}
@@ -91,6 +91,9 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         if not found and name not in out_of_reach
     }
     selected = [s for s in experiment.workload if s.name not in left_out]
+    if config.host.network is not None:
+        for setting in selected:  # What cannot be read is refused before anything is measured.
+            config.host.network.use(setting.network)
     needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
     beside = counting.seconds(experiment)
     efforts = sampling_plan.fit_time_budget(config.mode, needs, beside)
@@ -116,7 +119,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
     return ExperimentPlan(config=config, header=header, comparisons=questions, rounds=rounds)
 
 
-def _out_of_reach(experiment: Experiment) -> dict[str, str]:
+def _out_of_reach(experiment: Experiment, host: ServerHost) -> dict[str, str]:
     """Why workloads cannot be measured on another host, by their names; InputError if none can."""
     found = {}
     for work in experiment.workload:
@@ -124,6 +127,8 @@ def _out_of_reach(experiment: Experiment) -> dict[str, str]:
             found[work.name] = "a Unix socket cannot be reached from another host"
         elif work.shared_cores:
             found[work.name] = "the load cannot share the cores of servers on another host"
+        elif work.network and host.network is None:
+            found[work.name] = "the network to another host is not emulated"
     if len(found) == len(experiment.workload):
         reasons = " and ".join(dict.fromkeys(found.values()))
         raise InputError(
@@ -139,6 +144,7 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
     HostLost: the host of the targets is gone; what was measured until then is recorded.
     """
     config = plan.config
+    networks = {one.name: one.network for one in config.experiment.workload}
     watched = counting.counted_arms(config.experiment)
     folders.write_header(config.folder, plan.header)
     figures: dict[str, BenchmarkOutput] = {}
@@ -151,7 +157,12 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
         who = ", ".join(question.names)
         total = len(plan.comparisons)
         listener.note(f"Workload {number} of {total}, {question.folder.name}: {who}.")
-        if not compare(question, listener):
+        if network := config.host.network:
+            network.use(networks[question.folder.name])
+        is_whole = compare(question, listener)
+        if network:
+            folders.write_network(question.folder, network.forwarded())
+        if not is_whole:
             return False
         arms = watched.get(question.folder.name, ())
         if arms:

@@ -169,6 +169,10 @@ def _request(work: WorkloadSpec, at: Keys) -> Iterator[Mistake]:
         yield (*at, "path"), "must begin with /"
     if not re.fullmatch(r"[A-Z]+", work.method):
         yield (*at, "method"), "must be a method in capital letters, such as GET or POST"
+    if work.network and (work.unix or work.shared_cores):
+        yield (*at, "network"), "goes with neither unix nor shared_cores: servers are elsewhere"
+    if not work.network.isprintable():
+        yield (*at, "network"), "must be one line, such as delay 5ms loss 0.5%"
     if not 0 <= work.body_size <= BODY_SIZE_MAX:
         yield (*at, "body_size"), f"must be 0 to {BODY_SIZE_MAX} bytes"
 

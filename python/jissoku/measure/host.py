@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from jissoku.errors import InputError
 from jissoku.measure.inspection import Inspector, LocalInspector
@@ -67,10 +67,24 @@ class TargetLauncher(Protocol):
         """Starts a target on a port that is not `promised`; it may not listen yet."""
 
 
+class EmulatedNetwork(Protocol):
+    """A network between load and targets whose properties can be chosen."""
+
+    def use(self, properties: str) -> object:
+        """Has these from now on, as in `delay 5ms loss 0.5%`; InputError if they are unreadable."""
+
+    def forwarded(self) -> Mapping[str, Any]:
+        """What was forwarded since the last call of either method: `jissoku.network/1`."""
+
+
 class ServerHost(Protocol):
     """What a comparison needs of the host of its targets; `is_local`: it is this machine."""
 
     is_local: bool
+
+    @property
+    def network(self) -> EmulatedNetwork | None:
+        """The network to it, if that is emulated."""
 
     @property
     def lost(self) -> str:
@@ -243,6 +257,7 @@ class LocalHost:
     """This machine."""
 
     is_local = True
+    network: EmulatedNetwork | None = None
     lost = ""
     generate = staticmethod(generate_here)
 

@@ -175,6 +175,9 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
         shared_cores: Servers and load generator share all cores: for claims about more workers than
             a small machine has cores for the server alone. Reported as a warning; absolute costs
             are not claimed.
+        network: Properties of an emulated network between load and servers, as in `delay 5ms loss
+            0.5%`: see `jissoku lab network --help`. If any workload has them, servers are in a
+            network namespace of their own, and a workload without is one of no effect.
         settle_s: Seconds at the workload's rate before each window, for targets whose behaviour
             depends on what they have met in the last seconds.
     """
@@ -193,6 +196,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     rate: int | None = None
     closed_loop: bool = False
     shared_cores: bool = False
+    network: str = ""
     settle_s: float = 0.0
 
 

@@ -210,13 +210,14 @@ class LoadHost(msgspec.Struct, frozen=True, kw_only=True):
 
     `round_trip_ns` is the shortest round trip of a message to the agent before the first trial.
     `hosts`: as many hosts have sent the load together, of which `machine` is the first; 0: it was
-    the client itself.
+    the client itself. `network`: the properties of a network that was emulated between both.
     """
 
     machine: Machine
     path: NetworkPath
     round_trip_ns: int
     hosts: int = 0
+    network: str = ""
 
 
 class CoreAssignment(msgspec.Struct, frozen=True, kw_only=True):

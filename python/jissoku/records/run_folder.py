@@ -426,6 +426,7 @@ def _trials_size(folder: str) -> int:
 
 HEADER_FILE = "experiment.json"
 COUNTERS_FILE = "counters.json"
+NETWORK_FILE = "network.json"
 BENCHMARKS_FILE = "benchmarks.json"
 FINISHED_FILE = "finished"
 
@@ -465,6 +466,11 @@ def write_counters(folder: Path, counters: Counters) -> None:
 
 def read_counters(folder: Path) -> Counters:
     return files.load(folder / COUNTERS_FILE, Counters) or {}
+
+
+def write_network(folder: Path, forwarded: Mapping[str, object]) -> None:
+    """Writes what an emulated network has forwarded during a run."""
+    files.replace_file(folder / NETWORK_FILE, dict(forwarded))
 
 
 def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:

@@ -101,8 +101,9 @@ def _load_host(run: Run) -> str:
     if load.hosts:
         hosts = f"{load.hosts} {plural(load.hosts, 'load host')}"
         there = f"{hosts}, the first with {load.machine.cpu_model}"
+    network = f" with an emulated network ({load.network})" if load.network else ""
     return (
-        f"{there}, over {over.get(load.path, 'a network')};"
+        f"{there}, over {over.get(load.path, 'a network')}{network};"
         f" shortest round trip {fmt.duration_mark(load.round_trip_ns)}"
     )
 
