@@ -144,6 +144,7 @@ def test_all_are_there() -> None:
         "server-cores",
         "static-tuning",
         "tail",
+        "two-hosts",
         "uds-keepalive",
     }
 
