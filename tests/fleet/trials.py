@@ -42,9 +42,11 @@ def agent_process(
     keys: Path,
     before: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[subprocess.Popen[str]]:
     """An agent that listens; `before` are the words that start it in another namespace."""
     words = [*before, *JISSOKU, "agent", "--listen", address.text, "--keys", str(keys)]
+    words += options
     env = os.environ | dict(environment or {})
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env

@@ -8,6 +8,7 @@ import msgspec
 
 from jissoku.cli.frame import ExitCode, version_line
 from jissoku.fleet.agent import Agent
+from jissoku.fleet.campaigns import Campaigns
 from jissoku.fleet.keys import AGENT, ListenAddress, default_folder, make_keys, read_keys
 from jissoku.fleet.permissions import Permissions, addresses_of, resolved
 from jissoku.request.options import option, verb
@@ -29,6 +30,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             their own, bisect), and not only recipes of this host.
         load_to: Let clients have load sent from this host to that one, which makes it a load host;
             repeatable.
+        campaigns: Let clients have whole comparisons run on this host, load included, with their
+            records in this folder (their --machine).
         also: With --make-keys, a further host whose agent uses the same keys; repeatable.
     """
 
@@ -39,6 +42,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_url: Annotated[tuple[str, ...], option("--allow-url", metavar="URL")] = ()
     allow_commands: Annotated[bool, option("--allow-commands")] = False
     load_to: Annotated[Texts, option("--load-to", metavar="HOST")] = ()
+    campaigns: Annotated[Path | None, option("--campaigns", type=DIRECTORY)] = None
     also: Annotated[Texts, option("--also", metavar="HOST")] = ()
 
 
@@ -50,6 +54,7 @@ def agent(options: AgentOptions) -> int:
     explain, profile, tune and bisect. Copy the folder of keys there first: its owner can start
     every target that `jissoku targets` lists here, as this user, and with --allow-commands any
     program. One client is served at a time; targets end with its connection. Ctrl-C ends the agent.
+    With --campaigns, `jissoku compare --machine HOST:PORT` has it run a comparison by itself.
 
     Exit codes: 0 ended by a signal or keys made, 1 failure, 2 bad input.
     """
@@ -70,10 +75,16 @@ def agent(options: AgentOptions) -> int:
         load_to=load_to,
     )
     keys = read_keys(folder, AGENT)
-    serving = Agent(address, keys, version_line(), click.echo, permissions=permissions)
+    campaigns = None
+    if options.campaigns is not None:
+        campaigns = Campaigns(options.campaigns, permissions, options.recipes, note=click.echo)
+    serving = Agent(
+        address, keys, version_line(), click.echo, permissions=permissions, campaigns=campaigns
+    )
     urls = "".join(f" Clients may observe {one.url()}." for one in permissions.urls)
     clients = " Clients may run any command." if options.allow_commands else ""
     loads = f" Load goes to {', '.join(options.load_to)}." if options.load_to else ""
-    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}{urls}{loads}")
+    whole = f" It runs whole comparisons, in {options.campaigns}." if campaigns else ""
+    click.echo(f"Listening on {address.text}; Ctrl-C ends it.{clients}{urls}{loads}{whole}")
     serving.run()
     return ExitCode.OK

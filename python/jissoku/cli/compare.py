@@ -10,6 +10,7 @@ import msgspec
 from jissoku import records
 from jissoku.cli.frame import ExitCode, exit_code, print_message, version_line
 from jissoku.cli.help import GROUPS, Grouped
+from jissoku.cli.machines import compare_machines
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import JissokuError
@@ -23,7 +24,7 @@ from jissoku.report.history import Suspicion, difference_text, suspicion_text
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
-from jissoku.request.shared import FILE, AsJson, Out, Quiet
+from jissoku.request.shared import DIRECTORY, FILE, AsJson, Out, Quiet
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku self-test` measures it, and later"
@@ -45,6 +46,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         comment: Write the result as a pull request's comment.
         step_summary: Append the result to this Markdown file. Default: $GITHUB_STEP_SUMMARY.
+        resume: Continue this run of several machines: what they have is pulled, and what is missing
+            is measured. All else is as it was asked for then.
         verbose: Print the whole report instead of one screen; it is in report.txt in any case.
         as_json: Print the summary as JSON.
     """
@@ -63,6 +66,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
             help=f"Write results for another tool: {', '.join(FORMATS)}; repeatable.",
         ),
     ] = ()
+    resume: Annotated[Path | None, option("--resume", type=DIRECTORY, metavar="RUN")] = None
     verbose: Annotated[bool, option("-v", "--verbose")] = False
     as_json: AsJson = False
     quiet: Quiet = False
@@ -83,6 +87,10 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     are printed), 2 bad input, 3 a bound of --fail-if is proven, 4 no verdict, or a bound is
     undecided, 130 interrupted.
     """
+    if request.machine or output.resume:
+        return compare_machines(
+            request, output.out, output.resume, is_quiet=output.quiet, as_json=output.as_json
+        )
     ci.check_folders(
         (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
     )

@@ -10,6 +10,7 @@ from rich.markup import escape
 from jissoku import records
 from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
+from jissoku.cli.machines import write_machines_report
 from jissoku.errors import InputError
 from jissoku.measure import reports
 from jissoku.measure.progress import follow, newest
@@ -17,6 +18,7 @@ from jissoku.model import MeasurementStatus, Profile, Summary, SweepSummary, Tri
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.trial import Event, EventKind
 from jissoku.records import run_folder as experiments
+from jissoku.records.machines import holds_machines
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 from jissoku.report.experiment import brief_text as experiment_brief_text
 from jissoku.report.terminal import why_text
@@ -152,6 +154,8 @@ def report(run: Path, *, as_json: bool, why: tuple[str, str] | None) -> int:
     """
     if why is not None:
         return _print_why(run, *why)
+    if holds_machines(run):
+        return write_machines_report(run, as_json=as_json)
     if experiments.is_experiment(run):
         return publish_experiment(run, as_json=as_json)
     if not records.read_profiles(run):

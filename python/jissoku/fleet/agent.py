@@ -17,6 +17,8 @@ import msgspec
 
 from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
+from jissoku.fleet.campaign_wire import CAMPAIGNS
+from jissoku.fleet.campaigns import Campaigns, CampaignSession
 from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
 from jissoku.fleet.keys import Keys, ListenAddress
 from jissoku.fleet.leftovers import end_leftovers
@@ -47,6 +49,7 @@ class Agent:
 
     `version` is that of jissoku, which a client must have, too. `note` receives a line for each
     session and each refusal. `permissions` None: nothing beside the installed recipes.
+    `campaigns` None: it runs no comparisons of its own.
     """
 
     def __init__(
@@ -57,12 +60,14 @@ class Agent:
         note: Callable[[str], object],
         *,
         permissions: Permissions | None = None,
+        campaigns: Campaigns | None = None,
     ) -> None:
         """Binds the address; InputError if that is not possible."""
         self._keys = keys
         self._version = version
         self._note = note
         self._permissions = permissions or Permissions()
+        self._campaigns = campaigns
         try:
             family, self._host = _resolved(address)
             here = (self._host, address.port)
@@ -123,6 +128,8 @@ class Agent:
             channel.cut()
         for thread in self._threads:
             thread.join(CLOSING_S)
+        if self._campaigns is not None:
+            self._campaigns.close()
 
     def _serve_one(self, connection: socket.socket, peer: str) -> None:
         with ExitStack() as held:
@@ -176,17 +183,21 @@ class Agent:
         is_same = bool(hello.boot) and hello.boot == boot()
         with ExitStack() as held:
             try:
-                if not is_same:  # The client has the lock of a machine that both share.
-                    held.enter_context(measurement_lock("agent"))
+                session: Session | CampaignSession
+                if hello.purpose == CAMPAIGNS:  # A campaign takes the lock of its machine itself.
+                    session = CampaignSession(self._campaigns, channel.is_closed_by_peer)
+                else:
+                    if not is_same:  # The client has the lock of a machine that both share.
+                        held.enter_context(measurement_lock("agent"))
+                    session = Session(
+                        self._host,
+                        is_same_machine=is_same,
+                        permissions=self._permissions,
+                        give_up=channel.is_closed_by_peer,
+                    )
             except JissokuError as error:
                 _refuse(channel, str(error), kind="input")
                 raise
-            session = Session(
-                self._host,
-                is_same_machine=is_same,
-                permissions=self._permissions,
-                give_up=channel.is_closed_by_peer,
-            )
             self._note(f"{peer}: a session begins")
             try:
                 channel.allow(wire.MESSAGE_BYTES_MAX)
@@ -214,7 +225,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _serve_requests(channel: Channel, session: Session) -> None:
+def _serve_requests(channel: Channel, session: Session | CampaignSession) -> None:
     """Answers one request after the other, until the client closes the connection."""
     number = 0
     while True:

@@ -67,8 +67,9 @@ def session(
     keys: Keys,
     version: str,
     kind: Callable[[ListenAddress, Channel, wire.Welcome], Session],
+    purpose: str = "",
 ) -> Iterator[Session]:
-    """A session with an agent, of this kind, which ends with the block.
+    """A session with an agent, of this kind and purpose, which ends with the block.
 
     InputError: the address is unknown, the agent has another version, or it is in use.
     JissokuError: it cannot be reached, or refuses the keys.
@@ -83,7 +84,7 @@ def session(
                 " both hosts"
             )
         proof = wire.proof_of(keys.token, greeting.nonce)
-        _send(channel, wire.Hello(proof=proof, boot=boot()), where)
+        _send(channel, wire.Hello(proof=proof, boot=boot(), purpose=purpose), where)
         channel.allow(wire.MESSAGE_BYTES_MAX)
         reply = _first(channel, wire.Reply, where)
         if reply.failure:

@@ -12,6 +12,7 @@ from jissoku.fleet.channel import Channel, ChannelClosed, GaveUp
 from jissoku.fleet.clock import ClockBound, RoundTrip
 from jissoku.fleet.keys import ListenAddress
 from jissoku.measure.machine import boot
+from jissoku.model import Machine
 
 # The time of an answer, beside what the agent does meanwhile.
 ANSWER_S = 30.0
@@ -43,6 +44,10 @@ class Link:
     def lost(self) -> str:
         """Why the session has ended; empty while it goes on."""
         return self._lost
+
+    def machine(self) -> Machine:
+        """The properties of the agent's host."""
+        return self._welcome.machine
 
     @property
     def is_same_machine(self) -> bool:

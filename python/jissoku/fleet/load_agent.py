@@ -17,16 +17,13 @@ from jissoku.fleet.load_wire import (
     LoadResult,
 )
 from jissoku.measure.loadgen import LoadSpec, Share, seconds_at_most
-from jissoku.model import Machine, updated
+from jissoku.model import updated
 
 
 class LoadAgent(Link):
     """Sends a share of each load."""
 
     at_its_end: ClassVar[str] = "the load of this trial is dropped"
-
-    def machine(self) -> Machine:
-        return self._welcome.machine
 
     def choose_cores(self, server: str, given: str | None) -> LoadCores:
         """The cores of its load generator; InputError if it lacks these, or sends no load there."""

@@ -28,7 +28,6 @@ from jissoku.measure.observation import Observation, Observer, Report, WindowTim
 from jissoku.model import (
     CoreAssignment,
     Knob,
-    Machine,
     Recipe,
     Run,
     Transport,
@@ -220,9 +219,6 @@ class RemoteHost(Link):
 
     def full_load_cores(self) -> CoreAssignment:
         return self.production_cores()
-
-    def machine(self) -> Machine:
-        return self._welcome.machine
 
     def remarks(self) -> tuple[str, ...]:
         path, trip_us = self._path(), self.clock().round_trip_ns / 1000

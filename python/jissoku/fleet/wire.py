@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jissoku.errors import InputError, JissokuError, TargetEnded, TargetError
-from jissoku.fleet.load_wire import LoadRequest
+from jissoku.fleet.campaign_wire import OtherRequest
 from jissoku.measure.client import ProbeError
 from jissoku.measure.observation import HostObservation
 from jissoku.measure.sampler import ProfilerError
@@ -36,7 +36,7 @@ from jissoku.system.strace import Call
 from jissoku.targets.launch import ListensElsewhere
 
 # Changes with every change of a message.
-PROTOCOL = 6
+PROTOCOL = 7
 
 HEAD = struct.Struct("!I")
 
@@ -93,6 +93,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
     proof: bytes
     boot: str
+    purpose: str = ""
 
 
 def proof_of(token: bytes, nonce: bytes) -> bytes:
@@ -373,7 +374,7 @@ Request = (
     | EndCounts
     | EndWaits
     | EndSampling
-    | LoadRequest
+    | OtherRequest
 )
 
 

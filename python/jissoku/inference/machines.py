@@ -135,8 +135,12 @@ def over_machines(
         compare_machines(key, ratios[key], (*out, *lacking[key]), run.machines) for key in ordered
     ]
     levels = Counter(one.main_level for one in machines if one.main_level)
-    main = max(levels, key=lambda level: (levels[level], LEVELS.index(level)), default=None)
     settled = settle(found)
+    main = max(
+        levels or {one.level for one in settled},
+        key=lambda level: (levels[level], LEVELS.index(level)),
+        default=None,
+    )
     return MachinesSummary(
         run=run,
         baseline=baseline,

@@ -113,8 +113,9 @@ def recorded(request: Kind) -> Kind:
     found = with_local_texts(request, lambda text: HOST.sub("HOST", redact(text)))
     if isinstance(found, RequestOfHost) and found.server_host:
         found = msgspec.structs.replace(found, server_host="HOST")
-    if isinstance(found, ComparisonRequest) and found.load_host:
-        found = msgspec.structs.replace(found, load_host=("HOST",) * len(found.load_host))
+    if isinstance(found, ComparisonRequest):
+        loads, machines = (("HOST",) * len(one) for one in (found.load_host, found.machine))
+        found = msgspec.structs.replace(found, load_host=loads, machine=machines)
     return found
 
 
@@ -132,7 +133,7 @@ def _body(given: str | None) -> bytes:
 def check_server_host(request: RequestOfHost) -> None:
     """Refuses what is not possible with targets on another host, with what to do instead."""
     if not request.server_host:
-        if request.server_keys:
+        if request.server_keys and not getattr(request, "machine", ()):
             raise InputError("--server-keys goes with --server-host")
         if getattr(request, "load_host", ()):
             raise InputError(

@@ -15,6 +15,7 @@ from jissoku.model.calibration import CostRecord, Scorecard
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader, ExperimentResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.history import Dismissal
+from jissoku.model.machines import MachinesRun, MachinesSummary, Outcome
 from jissoku.model.profile import Profile
 from jissoku.model.run import NoiseFloors
 
@@ -38,6 +39,9 @@ RECORDS: dict[str, Any] = {
     "noise": NoiseFloors,
     "profile": Profile,
     "dismissal": Dismissal,
+    "machines-run": MachinesRun,
+    "machine-outcome": Outcome,
+    "machines": MachinesSummary,
 }
 
 

@@ -45,6 +45,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
         blocks: Fixed number of blocks, with a single look after the last one.
         check_blocks: Blocks that also measure each target alone and with the other slice
             length. Default: 2 in quick mode, 6 in standard mode.
+        machine: Have the host of this agent run the whole comparison, servers and load; repeatable:
+            each machine has its verdict, and all together one.
         baseline: Compare with the same --cmd of a git ref, built in a worktree, or of a
             release (PACKAGE==VERSION or a wheel), in the same trials; or with the folder of
             an earlier run, through unchanged arms.
@@ -91,6 +93,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     server_host: shared.ServerHost = ""
     server_keys: shared.ServerKeys = ""
     load_host: shared.LoadHosts = ()
+    machine: Annotated[shared.Texts, option("--machine", metavar="HOST:PORT", is_local=always)] = ()
     label: shared.Labels = ()
     baseline: Annotated[
         str | None, option("--baseline", metavar="REF|RELEASE|RUN", is_local=always)

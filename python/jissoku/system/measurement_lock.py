@@ -151,11 +151,15 @@ def _holder(descriptor: int) -> Holder | None:
         return None
 
 
+# How the refusal of a second measurement begins.
+BUSY = "another measurement runs on this machine"
+
+
 def _refusal(holder: Holder | None) -> str:
     if holder is None:
-        return "another measurement runs on this machine: try again when it has ended"
+        return f"{BUSY}: try again when it has ended"
     return (
-        f"another measurement runs on this machine: `jissoku {holder.verb}`, process {holder.pid},"
+        f"{BUSY}: `jissoku {holder.verb}`, process {holder.pid},"
         f" since {holder.since_utc} UTC. Two at once would disturb each other: try again when it"
         f" has ended, or end it with `kill -INT {holder.pid}`"
     )

@@ -1,0 +1,413 @@
+"""Comparisons that an agent runs on its own host: at most once each, with their records.
+
+A campaign has a folder: `lease.json` is created before anything is started, by the one call that
+succeeds once; `record` is the run; `ended.json` is written when its process has ended. A process
+that runs holds a lock on the lease, so that a later agent knows whether it still does.
+"""
+
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku import records
+from jissoku.errors import InputError, JissokuError
+from jissoku.fleet import wire
+from jissoku.fleet.campaign_wire import (
+    PART_BYTES_MAX,
+    AskCampaign,
+    BeginCampaign,
+    CampaignId,
+    CampaignPart,
+    CampaignState,
+    EndCampaign,
+)
+from jissoku.fleet.permissions import Permissions
+from jissoku.measure.machine import boot, machine
+from jissoku.records.run_folder import RUN_FILE, TRIALS_FILE, holds_run
+from jissoku.request import ComparisonRequest, to_argv
+from jissoku.request.options import rows
+from jissoku.system.measurement_lock import BUSY, is_measuring, load_seconds_left
+
+COMMAND = (sys.executable, "-m", "jissoku")
+
+LEASE_FILE, ENDED_FILE, OUTPUT_FILE, RECORD = "lease.json", "ended.json", "output.txt", "record"
+
+# How long a reply waits for something new, in seconds, and how often it looks between two loads.
+HOLD_S, LOOK_S = 20.0, 0.25
+
+# Between SIGINT, after which a comparison ends its trial and keeps its records, and SIGKILL.
+STOP_LIMIT_S = 60.0
+
+# The longest campaign, in seconds: what a client asks for beyond it is refused.
+LIMIT_MAX_S = 86_400.0
+
+# The end of what a comparison has printed that a client gets, in bytes.
+OUTPUT_BYTES = 2_000
+
+# Fields of a request that name files or hosts, and what is done instead.
+INSTEAD = {
+    "recipes": "a machine has recipes of its own: start its agent with --recipes",
+    "baseline": "a baseline is built on one machine: name two --cmd",
+    "build": "it belongs to --baseline",
+    "raw": "it is a file of one host",
+    "body": "write the body itself in place of @FILE",
+    "server_host": "each machine has its servers and its load",
+    "server_keys": "it belongs to --server-host",
+    "load_host": "each machine has its servers and its load",
+    "machine": "each machine is asked by itself",
+}
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """What a campaign was asked: written before it is started."""
+
+    id: CampaignId
+    request: ComparisonRequest
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a campaign has ended."""
+
+    code: int
+
+
+def check_fields(request: ComparisonRequest) -> None:
+    """InputError for a comparison that names files or hosts, or is not for several machines."""
+    for one, row in rows(ComparisonRequest):
+        value = getattr(request, one.name)
+        texts = value if isinstance(value, tuple) else (value,)
+        is_local = any(isinstance(text, str) and text and row.is_local(text) for text in texts)
+        if is_local and one.name in INSTEAD:
+            raise InputError(f"{row.words[0]}: {INSTEAD[one.name]}")
+    if request.profile or request.confirm:
+        option = "--profile" if request.profile else "--confirm"
+        raise InputError(f"{option}: it is for a comparison on one machine")
+    if request.fail_if:
+        raise InputError("--fail-if: a bound is decided on one machine")
+
+
+def check_campaign(request: ComparisonRequest, permissions: Permissions) -> None:
+    """The same, and for what is not permitted."""
+    check_fields(request)
+    for text in request.cmd:
+        permissions.require_commands(f"--cmd {text}")
+    for text in request.url:
+        permissions.server_at(text.partition("=")[2])
+
+
+@dataclass(slots=True)
+class _Running:
+    """The process of a campaign, and when it is ended, by the monotonic clock."""
+
+    id: CampaignId
+    process: subprocess.Popen[bytes]
+    end_ns: int
+    timers: list[threading.Timer] = field(default_factory=list)
+
+    def interrupt(self) -> None:
+        """Ends it after its trial, and kills it if it has not ended in time."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+        self._after(STOP_LIMIT_S, self.process.kill)
+
+    def limit(self, seconds: float) -> None:
+        self._after(seconds, self.interrupt)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, call)
+        timer.daemon = True
+        self.timers.append(timer)
+        timer.start()
+
+
+class Campaigns:
+    """All campaigns of an agent. One runs at a time; it does not end with its client."""
+
+    def __init__(
+        self,
+        folder: Path,
+        permissions: Permissions,
+        recipes: Sequence[str] = (),
+        *,
+        note: Callable[[str], object] = lambda _: None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """`recipes` are the folders of the agent's own recipes; `note` receives what happens.
+
+        InputError if the folder cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--campaigns {folder}: {error.strerror}") from error
+        self._folder = folder.absolute()
+        self._permissions = permissions
+        self._recipes = tuple(str(Path(one).absolute()) for one in recipes)
+        self._note = note
+        self._command = tuple(command)
+        self._running: _Running | None = None
+        self._changed = threading.Condition()
+
+    def answers(self, give_up: Callable[[], bool]) -> dict[type, Callable[[Any], msgspec.Struct]]:
+        """The answers to requests; `give_up` is asked while a reply waits."""
+        return {
+            BeginCampaign: self.begin,
+            AskCampaign: lambda asked: self.part(asked, give_up),
+            EndCampaign: self.end,
+        }
+
+    def begin(self, asked: BeginCampaign) -> CampaignPart:
+        """Starts a campaign, which happens once for each identifier.
+
+        Of one that has ended, what there is of it; of one that is not begun, because the machine
+        measures something else, what that is. InputError: it runs, was cut off, or is refused.
+        """
+        place = self._folder / asked.id.folder()
+        check_campaign(asked.request, self._permissions)
+        if not 0 < asked.limit_s <= LIMIT_MAX_S:
+            raise InputError(f"a campaign ends within {LIMIT_MAX_S:,.0f} s")
+        with self._changed:
+            known = self._state(place)
+            if known is CampaignState.ENDED:
+                return self._found(asked.id, 0, "")
+            if known is not CampaignState.UNKNOWN:
+                raise InputError(f"this campaign was begun before: it is {known}, asked twice")
+            if busy := self._busy():
+                return CampaignPart(state=known, busy=busy)
+            lease = _leased(place, Lease(id=asked.id, request=asked.request))
+            try:
+                self._start(asked, place, lease)
+            finally:
+                os.close(lease)
+        return self._found(asked.id, 0, "")
+
+    def _start(self, asked: BeginCampaign, place: Path, lease: int) -> None:
+        verb, *words = to_argv(asked.request)
+        own = [word for one in self._recipes for word in ("--recipes", one)]
+        output = ["--out", str(place / RECORD), "--quiet"]
+        with (place / OUTPUT_FILE).open("xb") as file:
+            process = subprocess.Popen(
+                [*self._command, verb, *output, *own, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                # The lock on the lease is held until the process ends.
+                pass_fds=(lease,),
+            )
+        end_ns = time.monotonic_ns() + round(asked.limit_s * 1e9)
+        self._running = running = _Running(asked.id, process, end_ns)
+        running.limit(asked.limit_s)
+        self._note(f"campaign {place.relative_to(self._folder)} begins, process {process.pid}")
+        threading.Thread(target=self._wait, args=(running, place), daemon=True).start()
+
+    def _wait(self, running: _Running, place: Path) -> None:
+        code = running.process.wait()
+        for timer in running.timers:
+            timer.cancel()
+        with self._changed:
+            # A disk without space: it counts as cut off, and its record as far as it goes.
+            with suppress(OSError):
+                _write_synced(place / ENDED_FILE, Ended(code=code))
+            self._running = None
+            self._changed.notify_all()
+        self._note(f"campaign {place.relative_to(self._folder)} has ended with code {code}")
+
+    def part(self, asked: AskCampaign, give_up: Callable[[], bool]) -> CampaignPart:
+        """What there is beyond what the client has.
+
+        While load is sent, nothing is looked at: the reply waits for the end of the load.
+        """
+        deadline = time.monotonic() + HOLD_S
+        while True:
+            if (left_s := load_seconds_left()) > 0 and not give_up():
+                time.sleep(min(left_s, HOLD_S))
+                continue
+            found = self._found(asked.id, asked.offset, asked.header_sha256)
+            is_new = found.lines or found.header or found.state is not CampaignState.RUNNING
+            if not asked.wait or is_new or time.monotonic() > deadline:
+                return found
+            if give_up():
+                raise JissokuError("the client is gone")
+            with self._changed:
+                self._changed.wait(LOOK_S)
+
+    def end(self, asked: EndCampaign) -> CampaignPart:
+        """Asks a campaign to end after its trial; one that does not run stays as it is."""
+        running = self._running
+        if running is not None and running.id == asked.id:
+            running.interrupt()
+        return self._found(asked.id, 0, "-")
+
+    def close(self) -> None:
+        """Ends the campaign that runs, and waits for it."""
+        running = self._running
+        if running is None:
+            return
+        running.interrupt()
+        with suppress(subprocess.TimeoutExpired):
+            running.process.wait(STOP_LIMIT_S + 1)
+
+    def _busy(self) -> str:
+        if self._running is not None:
+            return "another campaign runs on this machine: try again when it has ended"
+        if is_measuring():
+            return f"{BUSY}: try again when it has ended"
+        return ""
+
+    def _state(self, place: Path) -> CampaignState:
+        if (place / ENDED_FILE).exists():
+            return CampaignState.ENDED
+        try:
+            lease = os.open(place / LEASE_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return CampaignState.UNKNOWN
+        try:
+            fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return CampaignState.RUNNING
+        finally:
+            os.close(lease)
+        if self._running is not None and self._folder / self._running.id.folder() == place:
+            return CampaignState.RUNNING  # Its process has ended just now, and it is not noted yet.
+        # An agent that was killed has noted nothing: then the record says whether it is whole.
+        is_whole = holds_run(place / RECORD) and not records.unfinished_reason(place / RECORD)
+        return CampaignState.ENDED if is_whole else CampaignState.CUT_OFF
+
+    def _found(self, key: CampaignId, offset: int, header_sha256: str) -> CampaignPart:
+        place = self._folder / key.folder()
+        state, running = self._state(place), self._running
+        part = CampaignPart(state=state, busy=self._busy())
+        if state is CampaignState.UNKNOWN:
+            return part
+        header, lines = _read(place / RECORD, offset, header_sha256)
+        part = msgspec.structs.replace(part, header=header, lines=lines)
+        if state is CampaignState.RUNNING:
+            is_own = running is not None and running.id == key
+            left_s = (running.end_ns - time.monotonic_ns()) / 1e9 if running and is_own else 0.0
+            return msgspec.structs.replace(part, left_s=max(0.0, left_s))
+        size, digest = _whole_lines(place / RECORD / TRIALS_FILE)
+        code = None
+        if state is CampaignState.ENDED:
+            with suppress(OSError, msgspec.MsgspecError):
+                code = msgspec.json.decode((place / ENDED_FILE).read_bytes(), type=Ended).code
+        return msgspec.structs.replace(
+            part,
+            trials_bytes=size,
+            trials_sha256=digest,
+            unfinished=records.unfinished_reason(place / RECORD),
+            code=code,
+            output=_end_of(place / OUTPUT_FILE),
+        )
+
+
+class CampaignSession:
+    """A client that has campaigns run, and pulls their records; they go on without it."""
+
+    def __init__(self, campaigns: Campaigns | None, give_up: Callable[[], bool]) -> None:
+        if campaigns is None:
+            raise InputError(
+                "it runs no comparisons of its own: with `jissoku agent --campaigns DIR` its"
+                " operator lets clients have them run there, load included"
+            )
+        self._answers = campaigns.answers(give_up)
+
+    def welcome(self) -> wire.Welcome:
+        return wire.Welcome(machine=machine(), boot=boot(), host="")
+
+    def handle(self, request: wire.Request) -> msgspec.Struct:
+        """The result of a request; JissokuError if it is refused or fails."""
+        if type(request) not in self._answers:
+            raise InputError("a session for campaigns answers nothing else")
+        return self._answers[type(request)](request)
+
+    def close(self) -> None:
+        """Ends nothing."""
+
+
+def _leased(place: Path, lease: Lease) -> int:
+    """The locked descriptor of a lease that is on disk; InputError if another one has it."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(place / LEASE_FILE, flags, 0o600)
+    except FileExistsError:
+        raise InputError("this campaign was begun before: it was asked twice") from None
+    except OSError as error:
+        raise JissokuError(f"the lease cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, msgspec.json.encode(lease))
+        os.fsync(descriptor)
+        _sync_folder(place)
+    except OSError as error:
+        os.close(descriptor)
+        raise JissokuError(f"the lease cannot be written: {error.strerror}") from error
+    return descriptor
+
+
+def _sync_folder(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, record: msgspec.Struct) -> None:
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        file.write(msgspec.json.encode(record))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    _sync_folder(path.parent)
+
+
+def _read(record: Path, offset: int, header_sha256: str) -> tuple[bytes, bytes]:
+    """The header, if it is another one, and whole lines from a position on."""
+    header = data = b""
+    with suppress(FileNotFoundError):
+        header = (record / RUN_FILE).read_bytes()
+    if hashlib.sha256(header).hexdigest() == header_sha256:
+        header = b""
+    with suppress(FileNotFoundError), (record / TRIALS_FILE).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if not 0 <= offset <= size:
+            raise InputError(f"the record has {size:,} bytes, and {offset:,} are said to be known")
+        file.seek(offset)
+        data = file.read(PART_BYTES_MAX)
+    # A line that is being written has no end yet.
+    lines = data[: data.rfind(b"\n") + 1]
+    if len(data) == PART_BYTES_MAX and not lines:
+        raise JissokuError("a line of its record is larger than a message may be")
+    return header, lines
+
+
+def _whole_lines(path: Path) -> tuple[int, str]:
+    """The size of a file's whole lines, and their SHA-256."""
+    size, digest = 0, hashlib.sha256()
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                size += len(line)
+                digest.update(line)
+    return size, digest.hexdigest()
+
+
+def _end_of(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_bytes()[-OUTPUT_BYTES:].decode(errors="replace")
+    return ""

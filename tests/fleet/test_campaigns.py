@@ -1,0 +1,363 @@
+"""Comparisons that agents run by themselves: once each, whatever the network and processes do."""
+
+import errno
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.fleet.campaign_wire import AskCampaign, BeginCampaign, CampaignId, CampaignState
+from jissoku.fleet.campaigns import check_campaign
+from jissoku.fleet.machines import measure_machines, resumed_plan
+from jissoku.fleet.permissions import Permissions
+from jissoku.measure.machines import read_machines
+from jissoku.model.machines import MachinesVerdict
+from jissoku.records import machines as store
+from jissoku.request import ComparisonRequest
+from jissoku.system import measurement_lock
+from tests.fleet.campaigns import ARMS, Bench, begun, measured, plan_of, recorded, running, trials
+from tests.fleet.conftest import VERSION, RunningAgent
+
+KEY = CampaignId(run="0123456789abcdef", machine=1)
+BEGIN = BeginCampaign(id=KEY, request=ComparisonRequest(arms=ARMS), limit_s=60.0)
+
+
+@pytest.fixture(autouse=True)
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lock of this test's own: a measurement of this machine is none of its benches."""
+    file = tmp_path / "lock"
+    monkeypatch.setenv(measurement_lock.PATH_VARIABLE, str(file))
+    return file
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return recorded(tmp_path / "source")
+
+
+@pytest.fixture
+def bench(keys_folder: Path, tmp_path: Path, source: Path) -> Bench:
+    return Bench(keys_folder, tmp_path / "bench", source)
+
+
+@pytest.fixture
+def steps(tmp_path: Path, bench: Bench) -> Path:
+    """A file whose size is the number of lines that a campaign may write."""
+    bench.steps = tmp_path / "steps"
+    bench.steps.touch()
+    return bench.steps
+
+
+def eventually(is_true: Callable[[], bool], limit_s: float = 30.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def allow(steps: Path, lines: int) -> None:
+    steps.write_bytes(b"." * lines)
+
+
+def allowed(steps: Path) -> int:
+    return steps.stat().st_size
+
+
+def process_of(bench: Bench) -> int:
+    running_now = bench.campaigns._running
+    assert running_now is not None
+    return running_now.process.pid
+
+
+@contextmanager
+def in_background(call: Callable[[], object]) -> Iterator[None]:
+    """Calls it beside the block, and raises what it has raised."""
+    with ThreadPoolExecutor(1) as pool:
+        called = pool.submit(call)
+        yield
+        called.result(60)
+
+
+def test_several_machines_have_one_verdict_and_the_records_of_each(
+    keys_folder: Path, tmp_path: Path
+) -> None:
+    benches = [
+        Bench(keys_folder, tmp_path / f"bench{seed}", recorded(tmp_path / f"{seed}", seed=seed))
+        for seed in (1, 2, 3)
+    ]
+    with running(benches):
+        plan = plan_of(benches, tmp_path / "run")
+        measured(plan)
+    for number, bench in enumerate(benches, 1):
+        copy = tmp_path / "run" / f"machine-{number}"
+        assert trials(copy) == trials(bench.source)
+        assert (copy / "run.json").read_bytes() == (bench.source / "run.json").read_bytes()
+        assert not (copy / "unfinished.txt").exists()
+    summary = read_machines(tmp_path / "run")
+    assert len(summary.machines) == 3
+    assert not summary.out
+    first = summary.comparisons[0]
+    assert first.verdict is MachinesVerdict.HIGHER_ON_ALL
+    assert first.ratio is not None
+    assert first.ratio.value == pytest.approx(1.35, rel=0.02)
+
+
+def test_each_machine_has_a_seed_of_its_own_and_the_records_name_no_host(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+    first, second = plan.request_of(1), plan.request_of(2)
+    assert first.seed != second.seed
+    assert msgspec.structs.replace(first, seed=second.seed) == second
+    texts = [path for path in (tmp_path / "run").iterdir() if path.name != store.RESUME_FILE]
+    assert all(b"127.0.0.1" not in path.read_bytes() for path in texts)
+    assert (tmp_path / "run" / store.RESUME_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_campaign_is_begun_once(bench: Bench, steps: Path) -> None:
+    with running([bench]), bench.client() as link:
+        link.begin(BEGIN)
+        with pytest.raises(InputError, match="it is running, asked twice"):
+            link.begin(BEGIN)
+        allow(steps, 1000)
+        while link.part(AskCampaign(id=KEY, wait=True)).state is CampaignState.RUNNING:
+            pass
+        link.begin(BEGIN)  # Of one that has ended there is what it has measured.
+        part = link.part(AskCampaign(id=KEY))
+        assert (part.state, part.code) == (CampaignState.ENDED, 0)
+        assert part.lines == trials(bench.source)
+    assert begun(bench) == 1
+
+
+def test_one_campaign_runs_at_a_time(bench: Bench, steps: Path) -> None:
+    other = BeginCampaign(
+        id=CampaignId(run="f" * 16, machine=1), request=BEGIN.request, limit_s=60.0
+    )
+    with running([bench]), bench.client() as link:
+        link.begin(BEGIN)
+        assert link.begin(other).busy.startswith("another campaign runs on this machine")
+        allow(steps, 1000)
+        while link.part(AskCampaign(id=KEY, wait=True)).state is CampaignState.RUNNING:
+            pass
+        assert link.begin(other).state is CampaignState.RUNNING
+
+
+def test_nothing_is_begun_beside_another_measurement(
+    bench: Bench, tmp_path: Path, lock: Path
+) -> None:
+    with (
+        running([bench]),
+        measurement_lock.measurement_lock("compare", lock),
+        pytest.raises(InputError, match="another measurement runs on this machine"),
+    ):
+        plan_of([bench], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_connection_that_is_cut_costs_nothing(bench: Bench, steps: Path, tmp_path: Path) -> None:
+    total = trials(bench.source).count(b"\n")
+    copy = tmp_path / "run" / "machine-1"
+
+    def cut_often() -> None:
+        for lines in range(1, total + 1):
+            allow(steps, lines)
+            if lines % 10 == 0:
+                eventually(lambda: trials(copy).count(b"\n") >= allowed(steps))
+                bench.cut()
+
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        with in_background(cut_often):
+            notes = measured(plan)
+    assert trials(copy) == trials(bench.source)
+    assert any("trying again" in note for note in notes)
+    assert begun(bench) == 1
+
+
+def test_it_goes_on_without_its_client_and_is_pulled_later(
+    bench: Bench, steps: Path, tmp_path: Path
+) -> None:
+    """As after a client that was killed: nothing here is left of it but its folder."""
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        with bench.client() as link:
+            link.begin(BeginCampaign(id=plan.key(1, 1), request=plan.request_of(1), limit_s=60.0))
+        (tmp_path / "run" / "machine-1").mkdir()
+        allow(steps, 1000)
+        again = resumed_plan(tmp_path / "run", VERSION)
+        measured(again, is_resumed=True)
+    assert trials(tmp_path / "run" / "machine-1") == trials(bench.source)
+    assert begun(bench) == 1
+
+
+def test_what_was_cut_off_is_another_attempt_when_it_is_resumed(
+    bench: Bench, steps: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "run" / "machine-1"
+    allow(steps, 2)
+
+    def kill() -> None:
+        eventually(lambda: (copy / "trials.jsonl").exists() and trials(copy).count(b"\n") == 2)
+        os.kill(process_of(bench), signal.SIGKILL)
+
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        with in_background(kill):
+            measured(plan)
+        outcome = store.read_outcomes(tmp_path / "run")[1]
+        assert outcome.attempt == 1
+        assert outcome.reason == "its process was killed, or its host restarted"
+        allow(steps, 1000)
+        for _ in range(2):  # Once more: nothing is left to do.
+            measured(resumed_plan(tmp_path / "run", VERSION), is_resumed=True)
+            assert store.read_outcomes(tmp_path / "run")[1].reason == ""
+    assert begun(bench) == 2
+    assert trials(tmp_path / "run" / "machine-1-attempt-2") == trials(bench.source)
+    (machine,) = read_machines(tmp_path / "run").machines
+    assert machine.unfinished == ""
+
+
+def test_ctrl_c_ends_it_after_its_trial_and_keeps_what_it_has(
+    bench: Bench, steps: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "run" / "machine-1"
+    allow(steps, 3)
+
+    def interrupt() -> None:
+        eventually(lambda: (copy / "trials.jsonl").exists() and trials(copy).count(b"\n") == 3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        with in_background(interrupt):
+            assert measure_machines([plan], print) == (False, "")
+    assert store.read_outcomes(tmp_path / "run")[1].reason == "it was interrupted in block 2"
+    assert trials(copy).count(b"\n") == 3
+
+
+def test_an_agent_that_replaces_a_killed_one_finds_the_campaign_under_way(
+    bench: Bench, steps: Path
+) -> None:
+    """Its process has the lease, and goes on: a second one is not begun."""
+    with running([bench]):
+        with bench.client() as link:
+            link.begin(BEGIN)
+        again = Bench(bench.keys, bench.folder, bench.source, steps)
+        with running([again]), again.client() as link:
+            assert link.part(AskCampaign(id=KEY)).state is CampaignState.RUNNING
+            with pytest.raises(InputError, match="asked twice"):
+                link.begin(BEGIN)
+            allow(steps, 1000)
+            eventually(lambda: link.part(AskCampaign(id=KEY)).state is CampaignState.ENDED)
+            assert link.part(AskCampaign(id=KEY)).lines == trials(bench.source)
+
+
+def test_a_campaign_ends_at_its_own_time(bench: Bench, steps: Path) -> None:
+    limited = msgspec.structs.replace(BEGIN, limit_s=0.1)
+    with running([bench]), bench.client() as link:
+        allow(steps, 1)
+        link.begin(limited)
+        eventually(lambda: link.part(AskCampaign(id=KEY)).state is CampaignState.ENDED)
+        part = link.part(AskCampaign(id=KEY))
+    # It may not have set its handler of the signal yet.
+    assert part.code in {130, -signal.SIGINT}
+
+
+def test_a_full_disk_here_tears_no_line_and_the_rest_is_pulled_later(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, copy = os.write, tmp_path / "run" / "machine-1"
+
+    def full(descriptor: int, data: bytes) -> int:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == "trials.jsonl":
+            written(descriptor, data[:700])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(descriptor, data)
+
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        with monkeypatch.context() as patched:
+            patched.setattr("jissoku.records.machines.os.write", full)
+            finished, lost = measure_machines([plan], print)
+        assert (finished, lost) == (True, f"{copy} cannot be written: No space left on device")
+        assert trials(copy) == b""
+        measured(resumed_plan(tmp_path / "run", VERSION), is_resumed=True)
+    assert trials(copy) == trials(bench.source)
+    assert begun(bench) == 1
+
+
+def test_a_full_disk_there_begins_nothing(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        monkeypatch.setattr("jissoku.fleet.campaigns.fcntl.flock", full)
+        measured(plan)
+    assert begun(bench) == 0
+    reason = store.read_outcomes(tmp_path / "run")[1].reason
+    assert reason == "on the agent's host: the lease cannot be written: No space left on device"
+
+
+def test_another_version_is_refused_before_anything_begins(bench: Bench, tmp_path: Path) -> None:
+    other = Bench(bench.keys, tmp_path / "other", bench.source, version="jissoku of another test")
+    with running([bench, other]), pytest.raises(InputError, match="install the same version"):
+        plan_of([bench, other], tmp_path / "run")
+    assert begun(bench) == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_agent_runs_none_unless_its_operator_has_said_so(
+    agent: RunningAgent, bench: Bench
+) -> None:
+    bench.port = agent.agent.port
+    with (
+        pytest.raises(InputError, match="runs no comparisons of its own: with `jissoku agent"),
+        bench.client(),
+    ):
+        pytest.fail("it serves campaigns")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"cmd": ("a=./server",)}, "--cmd a=./server: with `jissoku agent --allow-commands`"),
+        ({"url": ("a=http://127.0.0.1:1/",)}, "--allow-url"),
+        ({"recipes": ("folder",)}, "--recipes: a machine has recipes of its own"),
+        ({"body": "@file"}, "--body: write the body itself"),
+        ({"raw": ("file",)}, "--raw: it is a file of one host"),
+        ({"baseline": "v1.0"}, "--baseline"),
+        ({"server_host": "h:1"}, "--server-host"),
+        ({"load_host": ("h:1",)}, "--load-host"),
+        ({"machine": ("h:1",)}, "--machine"),
+        ({"profile": True}, "--profile"),
+        ({"fail_if": ("cost(a) > cost(b)",)}, "--fail-if"),
+    ],
+)
+def test_what_names_a_file_or_is_not_permitted_is_refused(
+    asked: dict[str, object], reason: str
+) -> None:
+    request = ComparisonRequest(**asked)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=re.escape(reason)):
+        check_campaign(request, Permissions())
+
+
+def test_what_a_body_says_is_no_file() -> None:
+    check_campaign(ComparisonRequest(arms=ARMS, body="{}", method="POST"), Permissions())
+
+
+@pytest.mark.parametrize("run", ["", "../../../etc", "0123456789ABCDEF", "0" * 17])
+def test_an_identifier_is_no_path(run: str) -> None:
+    with pytest.raises(InputError, match="no campaign has the identifier"):
+        CampaignId(run=run, machine=1).folder()
