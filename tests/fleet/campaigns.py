@@ -87,7 +87,7 @@ class Bench:
     @contextmanager
     def client(self) -> Iterator[CampaignAgent]:
         keys = read_keys(self.keys, CLIENT)
-        with session(self.address, keys, VERSION, CampaignAgent, CAMPAIGNS) as link:
+        with session(self.address, keys, self.version, CampaignAgent, CAMPAIGNS) as link:
             yield link
 
 

@@ -4,10 +4,11 @@ import errno
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -161,6 +162,46 @@ def test_nothing_is_begun_beside_another_measurement(
     ):
         plan_of([bench], tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_machine_that_measures_something_else_is_waited_for(
+    bench: Bench, tmp_path: Path, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jissoku.fleet.machines.BUSY_PAUSE_S", 0.05)
+    notes: list[str] = []
+    with running([bench]), ExitStack() as held:
+        plan = plan_of([bench], tmp_path / "run")
+        held.enter_context(measurement_lock.measurement_lock("compare", lock))
+
+        def note(text: str) -> None:
+            notes.append(text)
+            assert not begun(bench) or "finished" in text or "begins" in text
+            held.close()
+
+        assert measure_machines([plan], note) == (True, "")
+    assert notes[0].endswith("another measurement runs on this machine; trying again.")
+    assert trials(tmp_path / "run" / "machine-1") == trials(bench.source)
+
+
+def test_a_comparison_that_another_one_has_forestalled_is_asked_for_again(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one had the lock of the machine when its process wanted it."""
+    monkeypatch.setattr("jissoku.fleet.machines.BUSY_PAUSE_S", 0.05)
+    refuse = f"import sys; sys.exit('jissoku: {measurement_lock.BUSY}: process 1')"
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        command = bench.campaigns._command
+        bench.campaigns._command = (sys.executable, "-c", refuse)
+
+        def note(text: str) -> None:
+            if text.endswith(f"{measurement_lock.BUSY}."):
+                bench.campaigns._command = command
+
+        assert measure_machines([plan], note) == (True, "")
+    assert begun(bench) == 2
+    assert trials(tmp_path / "run" / "machine-1-attempt-2") == trials(bench.source)
+    assert store.read_outcomes(tmp_path / "run")[1].reason == ""
 
 
 def test_a_connection_that_is_cut_costs_nothing(bench: Bench, steps: Path, tmp_path: Path) -> None:

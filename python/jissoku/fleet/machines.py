@@ -56,6 +56,9 @@ STOP_PATIENCE_S = 90.0
 # Pauses between attempts to connect; the last one is repeated.
 PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
+# A machine that measures something else is asked again after this time: each question disturbs it.
+BUSY_PAUSE_S = 30.0
+
 SEEDS = 2**31
 
 # That of intervals at which a comparison ends: it measures all its blocks, or all its time.
@@ -268,6 +271,7 @@ class Pull:
         self._is_ending = False
         self._is_open = False  # It has no outcome yet: `--resume` asks for it again.
         self._failures = 0  # Of connections, since the last part.
+        self._noted = ""
         self._deadline = 0.0
 
     def run(self) -> None:
@@ -286,7 +290,7 @@ class Pull:
     def _is_asked_again(self, outcome: Outcome, attempts: int) -> bool:
         """Whether another attempt follows: an earlier run's was cut off, or has found no place."""
         is_busy = outcome.reason.startswith(BUSY)
-        if is_busy and self._control.leave.wait(PAUSES_S[-1]):
+        if is_busy and self._control.leave.wait(BUSY_PAUSE_S):
             raise GaveUp
         is_earlier = self._is_resumed and outcome.attempt <= attempts
         return (is_busy or is_earlier) and not self._control.stop.is_set()
@@ -343,10 +347,13 @@ class Pull:
         return time.monotonic() > self._deadline
 
     def _pause(self, error: JissokuError) -> None:
-        """Waits before the next connection; the first failure in a row is noted."""
-        if not self._failures:
+        """Waits before the next connection; of the same failures in a row the first is noted."""
+        if self._noted != str(error):
+            self._noted = str(error)
             self._say(f"{error}; trying again")
         pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        if isinstance(error, _BusyError):
+            pause_s = BUSY_PAUSE_S
         self._failures += 1
         if self._control.leave.wait(pause_s):
             raise GaveUp
@@ -389,7 +396,9 @@ class Pull:
         """The next part, which is on disk here when this returns."""
         asked = AskCampaign(id=key, offset=copy.offset, header_sha256=copy.header_sha256, wait=wait)
         part = link.part(asked, self._gives_up if wait else self._control.leave.is_set)
-        self._failures = 1 if part.busy and part.state is CampaignState.UNKNOWN else 0
+        self._failures = 0
+        if part.state is not CampaignState.UNKNOWN:
+            self._noted = ""
         if part.header:
             copy.replace_header(part.header)
         if part.lines:
@@ -404,5 +413,7 @@ def _reason(part: CampaignPart) -> str:
         return "its process was killed, or its host restarted"
     if part.trials_bytes == 0:
         last = part.output.strip().rpartition("\n")[2].removeprefix("jissoku: ")
+        if last.startswith(BUSY):
+            return BUSY
         return last or f"it ended with code {part.code} and measured nothing"
     return part.unfinished

@@ -207,7 +207,7 @@ def _values(
         return Estimate(value=value, low=low, high=high, blocks=blocks, sd_log=found.tau)
 
     without = []
-    for place, one in enumerate(ratios):
+    for place, one in enumerate(ratios if len(ratios) > POOLED_MIN else ()):
         left = pooling.random_effects([*logs[:place], *logs[place + 1 :]])
         assert left is not None, "two ratios have a mean"
         without.append(LeaveOneOut(machine=one.machine, ratio=shown(left, left.half_width())))

@@ -7,13 +7,14 @@ from functools import partial
 from rich.console import RenderableType
 from rich.text import Text
 
+from jissoku.model import updated
 from jissoku.model.machines import (
     MachineRatio,
     MachinesComparison,
     MachinesSummary,
     MeasuredMachine,
 )
-from jissoku.model.summary import Estimate
+from jissoku.model.summary import ALPHA, Estimate
 from jissoku.model.wording import capitalised, counted, verdict_text
 from jissoku.report import format as fmt, page, plots, svg, terminal
 from jissoku.report.format import Table, sanitized
@@ -23,6 +24,9 @@ from jissoku.request import command_line
 
 LEFT = {"machine", "processor", "own verdict", "target", "verdict", "trials rejected", "reason"}
 FOLDED = {"processor", "own verdict", "reason", "trials rejected", "verdict"}
+
+# A smaller p-value is shown as smaller.
+P_MIN = 0.001
 
 # Columns of a narrow terminal.
 RATIOS_FIRST, MACHINES_FIRST, WIDTH_FOR_ALL = 4, 5, 100
@@ -80,10 +84,11 @@ def between(one: MachinesComparison) -> str:
     """How much machines differ, as a sentence; empty for those that are not pooled."""
     if one.tau is None or one.p_differ is None or one.i_squared is None:
         return ""
-    sure = "proven" if one.p_differ <= 0.05 else "not proven"
+    sure = "proven" if one.p_differ <= ALPHA else "not proven"
+    p_value = "p < 0.001" if one.p_differ < P_MIN else f"p = {one.p_differ:.2g}"
     return (
         f"Machines differ by {100 * one.tau:.1f} % (standard deviation beyond their own errors;"
-        f" that they differ is {sure}, p = {one.p_differ:.2g}), which is"
+        f" that they differ is {sure}, {p_value}), which is"
         f" {100 * one.i_squared:.0f} % of the variance (I\N{SUPERSCRIPT TWO})."
     )
 
@@ -206,7 +211,7 @@ def _parts(summary: MachinesSummary, width: int) -> Iterator[RenderableType]:
     for one in main_comparisons(summary):
         yield Text(f"{one.arm}, CPU time per {one.against}'s, at {one.level} load", style="bold")
         yield _drawn(ratios(summary, one), width, RATIOS_FIRST)
-        yield from (Text(text) for text in notes(one))
+        yield from (Text(text) for text in notes(summary, one))
         yield Text("")
     yield Text("Every pair", style="bold")
     yield _drawn(pairs(summary), width, MACHINES_FIRST)
@@ -215,14 +220,17 @@ def _parts(summary: MachinesSummary, width: int) -> Iterator[RenderableType]:
     yield Text(describe(summary), style="dim")
 
 
-def notes(one: MachinesComparison) -> list[str]:
-    found = [f"{one.sentence}.", between(one)]
-    return [*filter(None, found), *(f"{capitalised(remark)}." for remark in one.remarks)]
+def notes(summary: MachinesSummary, one: MachinesComparison) -> list[str]:
+    """What is said of a comparison, beside the headline."""
+    found = [f"{one.sentence}.", between(one), *(f"{capitalised(text)}." for text in one.remarks)]
+    return [text for text in found if text not in {"", summary.headline}]
 
 
 def describe(summary: MachinesSummary) -> str:
-    asked = counted(summary.run.machines, "machine")
-    return f"{command_line(summary.run.request)}: {asked}, seed {summary.run.seed}."
+    """What each machine was asked."""
+    asked = updated(summary.run.request, machine=(), server_keys="")
+    machines = counted(summary.run.machines, "machine")
+    return f"{command_line(asked)}; {machines}, seed {summary.run.seed}."
 
 
 def _drawn(table: Table, width: int, first: int) -> RenderableType:
@@ -241,7 +249,7 @@ def machines_to_html(summary: MachinesSummary) -> str:
         figures=[figure for figure in found if figure is not None],
         summary=summary,
         run=summary.run,
-        notes=[text for one in shown for text in notes(one)],
+        notes=[text for one in shown for text in notes(summary, one)],
         out=out(summary),
         pairs=pairs(summary),
         machines=machines(summary),

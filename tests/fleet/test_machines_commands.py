@@ -1,0 +1,111 @@
+"""`compare --machine`, `--resume`, `report` and `fleet`, as they are typed."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from jissoku.cli.commands import jissoku
+from jissoku.cli.frame import version_line
+from jissoku.errors import InputError
+from jissoku.system import measurement_lock
+from tests.fleet.campaigns import ARMS, Bench, begun, recorded, running
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def benches(
+    keys_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Bench]]:
+    """Three machines, of which the third one has measured too little."""
+    monkeypatch.setenv(measurement_lock.PATH_VARIABLE, str(tmp_path / "lock"))
+    monkeypatch.chdir(tmp_path)
+    made = []
+    for number, blocks in enumerate((9, 9, 9, 2), 1):
+        source = recorded(tmp_path / f"source{number}", seed=number, blocks=blocks)
+        folder = tmp_path / f"bench{number}"
+        made.append(Bench(keys_folder, folder, source, version=version_line()))
+    with running(made):
+        yield made
+
+
+@pytest.fixture
+def run() -> Run:
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(jissoku, words, standalone_mode=False)
+
+    return run
+
+
+def asked(benches: list[Bench]) -> list[str]:
+    machines = [word for bench in benches for word in ("--machine", bench.address.text)]
+    return [*ARMS, *machines, "--server-keys", str(benches[0].keys)]
+
+
+def test_several_machines_are_compared_reported_and_not_measured_again(
+    benches: list[Bench], run: Run, tmp_path: Path
+) -> None:
+    done = run("compare", *asked(benches[:3]), "--out", "run", "--json")
+    assert done.return_value == 0, done.output
+    (one, *_) = json.loads(done.stdout)["comparisons"]
+    assert one["verdict"] == "higher on all machines"
+    report = (tmp_path / "run" / "report.html").read_bytes()
+    shown = run("report", "run")
+    assert shown.return_value == 0
+    assert shown.stdout.endswith(f"{one['sentence']}.\n")
+    assert (tmp_path / "run" / "report.html").read_bytes() == report
+    again = run("compare", "--resume", "run")
+    assert again.return_value == 0
+    assert [begun(bench) for bench in benches] == [1, 1, 1, 0]
+    assert (tmp_path / "run" / "report.html").read_bytes() == report
+
+
+def test_a_machine_with_too_few_blocks_leaves_it_incomplete(benches: list[Bench], run: Run) -> None:
+    done = run("compare", *asked(benches), "--out", "run")
+    assert done.return_value == 4, done.output
+    assert "incomplete without machine 4" in done.stdout
+    assert "2 blocks are too few" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--resume", "run", "a"), "leave out all else"),
+        (("--resume", "run", "--out", "other"), "leave out all else"),
+        (("--resume", "run"), "run holds no comparison on several machines"),
+        (("a", "b", "--machine", "h"), "--machine 'h': write HOST:PORT"),
+        (("a", "b", "--machine", "h:1", "--machine", "h:1"), "is given twice"),
+        (("a", "b", "--machine", "h:1", "--server-host", "h:1"), "--server-host: each machine"),
+        (("a", "b", "--machine", "h:1", "--fail-if", "cost(a) > cost(b)"), "--fail-if: a bound"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = run("compare", *words).exception
+    assert isinstance(error, InputError)
+    assert reason in str(error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_is_run_resumed_and_its_state_printed(
+    benches: list[Bench], run: Run, tmp_path: Path
+) -> None:
+    machines = ", ".join(f'"{bench.address.text}"' for bench in benches[:3])
+    (tmp_path / "plan.toml").write_text(
+        f'machines = [{machines}]\nkeys = "{benches[0].keys}"\n'
+        '[[comparison]]\nname = "one"\ncompare = "a b"\n'
+    )
+    done = run("fleet", "run", "plan.toml", "--out", "plan", "--quiet")
+    assert done.return_value == 0, done.output
+    assert "one:" in done.stdout
+    lines = run("fleet", "status", "plan").stdout.splitlines()
+    assert [line.rpartition(", ")[2] for line in lines] == ["finished"] * 3
+    assert run("fleet", "resume", "plan", "--quiet").return_value == 0
+    assert [begun(bench) for bench in benches] == [1, 1, 1, 0]
+    refused = run("fleet", "status", "plan", "--out", "x").exception
+    assert isinstance(refused, InputError)
