@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import JISSOKU
 from tests.fleet.test_faults import eventually
-from tests.fleet.trials import agent_process, free_address
+from tests.fleet.trials import agent_process, free_address, with_entry
 
 WORDS = ("jissoku", "http-server", "--for", "25s", "-R", "500", "-c", "4", "--check-blocks", "0")
 
@@ -64,3 +64,29 @@ def test_two_machines_and_a_client_that_is_killed(
     attempts = [path for path in run.glob("machine-*") if (path / "run.json").exists()]
     assert len(attempts) == 2, "each was begun once"
     assert len(leases) == len(list(run.glob("machine-*")))
+
+
+@pytest.mark.race
+def test_an_agent_that_is_killed_ends_its_comparison_and_the_next_one_knows_that(
+    keys_folder: Path, tmp_path: Path, asked: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """Its supervisor ends what it has started; the client waits for the next agent."""
+    address, run, campaigns = free_address(), tmp_path / "run", tmp_path / "campaigns"
+    options = ("--campaigns", str(campaigns))
+    with agent_process(address, keys_folder, options=options) as agent:
+        words = ("--machine", address.text, "--server-keys", str(keys_folder), "--out", str(run))
+        client = asked(*WORDS, *words)
+        copied = run / "machine-1" / "trials.jsonl"
+        eventually(lambda: copied.exists() and copied.stat().st_size > 0)
+        agent.kill()
+        agent.wait(10)
+        eventually(lambda: not with_entry(f"JISSOKU_LAB={agent.pid}-"))
+    with agent_process(address, keys_folder, options=options):
+        output, _ = client.communicate(timeout=100)
+        assert client.returncode == 1, output
+        assert "its process was killed, or its host restarted" in " ".join(output.split())
+        again = asked("--resume", str(run))
+        output, _ = again.communicate(timeout=100)
+    assert again.returncode in {0, 4}, output
+    assert len(list(campaigns.glob("*/*/lease.json"))) == 2
+    assert (run / "machine-1-attempt-2" / "run.json").exists()
