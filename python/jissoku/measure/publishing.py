@@ -34,7 +34,9 @@ from jissoku.targets import catalogue
 RECORDS, SUMS = "records", "SHA256SUMS"
 
 # The files of a run with measurements; all others are generated from them.
-PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "counters.json", "unfinished.txt")
+PUBLISHED = (
+    "run.json", "trials.jsonl", "sweep.json", "counters.json", "network.json", "unfinished.txt",
+)  # fmt: skip
 
 # Those of an experiment, beside the folders of its workloads.
 OF_EXPERIMENT = ("experiment.json", "benchmarks.json", "finished")
