@@ -35,6 +35,7 @@ from jissoku.fleet.campaign_wire import (
 )
 from jissoku.fleet.permissions import Permissions
 from jissoku.measure.machine import boot, machine
+from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE, TRIALS_FILE, holds_run
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import rows
@@ -220,7 +221,7 @@ class Campaigns:
         with self._changed:
             # A disk without space: it counts as cut off, and its record as far as it goes.
             with suppress(OSError):
-                _write_synced(place / ENDED_FILE, Ended(code=code))
+                files.replace_synced(place / ENDED_FILE, msgspec.json.encode(Ended(code=code)))
             self._running = None
             self._changed.notify_all()
         self._note(f"campaign {place.relative_to(self._folder)} has ended with code {code}")
@@ -298,15 +299,15 @@ class Campaigns:
             is_own = running is not None and running.id == key
             left_s = (running.end_ns - time.monotonic_ns()) / 1e9 if running and is_own else 0.0
             return msgspec.structs.replace(part, left_s=max(0.0, left_s))
-        size, digest = _whole_lines(place / RECORD / TRIALS_FILE)
+        trials = files.WholeLines.of(place / RECORD / TRIALS_FILE)
         code = None
         if state is CampaignState.ENDED:
             with suppress(OSError, msgspec.MsgspecError):
                 code = msgspec.json.decode((place / ENDED_FILE).read_bytes(), type=Ended).code
         return msgspec.structs.replace(
             part,
-            trials_bytes=size,
-            trials_sha256=digest,
+            trials_bytes=trials.bytes,
+            trials_sha256=trials.sha256,
             unfinished=records.unfinished_reason(place / RECORD),
             code=code,
             output=_end_of(place / OUTPUT_FILE),
@@ -351,29 +352,11 @@ def _leased(place: Path, lease: Lease) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(descriptor, msgspec.json.encode(lease))
         os.fsync(descriptor)
-        _sync_folder(place)
+        files.sync_folder(place)
     except OSError as error:
         os.close(descriptor)
         raise JissokuError(f"the lease cannot be written: {error.strerror}") from error
     return descriptor
-
-
-def _sync_folder(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write_synced(path: Path, record: msgspec.Struct) -> None:
-    new = path.with_suffix(".new")
-    with new.open("wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    _sync_folder(path.parent)
 
 
 def _read(record: Path, offset: int, header_sha256: str) -> tuple[bytes, bytes]:
@@ -394,17 +377,6 @@ def _read(record: Path, offset: int, header_sha256: str) -> tuple[bytes, bytes]:
     if len(data) == PART_BYTES_MAX and not lines:
         raise JissokuError("a line of its record is larger than a message may be")
     return header, lines
-
-
-def _whole_lines(path: Path) -> tuple[int, str]:
-    """The size of a file's whole lines, and their SHA-256."""
-    size, digest = 0, hashlib.sha256()
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                size += len(line)
-                digest.update(line)
-    return size, digest.hexdigest()
 
 
 def _end_of(path: Path) -> str:

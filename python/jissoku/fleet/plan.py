@@ -8,7 +8,7 @@ import msgspec
 
 from jissoku.errors import InputError
 from jissoku.fleet.machines import MachinesPlan, check_machines, new_plan, resumed_plan
-from jissoku.records import machines as store
+from jissoku.records import files, machines as store
 from jissoku.records.run_folder import TRIALS_FILE, check_new
 from jissoku.request import ComparisonRequest, from_argv
 from jissoku.system import toml_file
@@ -86,12 +86,11 @@ def status(folder: Path) -> Iterator[str]:
         run, outcomes = store.read_header(place), store.read_outcomes(place)
         records = dict(store.newest_records(place, run.machines))
         for machine in range(1, run.machines + 1):
-            lines = _lines(records[machine] / TRIALS_FILE) if machine in records else 0
+            lines = (
+                files.WholeLines.of(records[machine] / TRIALS_FILE).count
+                if machine in records
+                else 0
+            )
             known = outcomes.get(machine)
             state = "not ended" if known is None else known.reason or "finished"
             yield f"{place.name}: machine {machine}: {lines} trials, {state}"
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(line.endswith(b"\n") for line in file)

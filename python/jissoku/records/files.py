@@ -10,6 +10,7 @@ import datetime as dt
 import gzip
 import hashlib
 import io
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -92,6 +93,54 @@ def replace_file(path: Path, record: object) -> None:
     new = path.with_name(f"{path.name}.new")
     new.write_bytes(_encoded(record))
     new.replace(path)
+
+
+def replace_synced(path: Path, data: bytes) -> None:
+    """Writes a file, or its new version, which is on disk afterwards; or raises an OSError."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(place: Path) -> None:
+    """Writes the names in a folder to the disk; or raises an OSError."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class WholeLines:
+    """Lines that have their end: how many, their bytes, and their SHA-256."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+        self._digest = hashlib.sha256()
+
+    @classmethod
+    def of(cls, path: Path) -> "WholeLines":
+        """Those of a file; none if there is no file. A last line without its end does not count."""
+        found = cls()
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    found.add(line, 1)
+        return found
+
+    def add(self, lines: bytes, count: int) -> None:
+        self.count += count
+        self.bytes += len(lines)
+        self._digest.update(lines)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
 
 
 def create_file(path: Path, record: object) -> None:

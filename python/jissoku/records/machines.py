@@ -120,31 +120,27 @@ class PulledRun:
                 raw = (folder / RUN_FILE).read_bytes()
                 self.header_sha256 = hashlib.sha256(raw).hexdigest()
             self._file = os.open(folder / TRIALS_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            self.offset, self.lines, self._digest = self._known()
+            self._lines = files.WholeLines.of(folder / TRIALS_FILE)
             os.ftruncate(self._file, self.offset)
             os.lseek(self._file, self.offset, os.SEEK_SET)
             self._note(RUNNING)
         except OSError as error:
             raise self._failed(error) from error
 
-    def _known(self) -> tuple[int, int, "hashlib._Hash"]:
-        size, count, digest = 0, 0, hashlib.sha256()
-        with (self.folder / TRIALS_FILE).open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    size, count = size + len(line), count + 1
-                    digest.update(line)
-        return size, count, digest
+    @property
+    def offset(self) -> int:
+        """Bytes of the trials that are known here."""
+        return self._lines.bytes
+
+    @property
+    def lines(self) -> int:
+        """How many trials these are."""
+        return self._lines.count
 
     def replace_header(self, raw: bytes) -> None:
         files.decoded(raw, Run, where=RUN_FILE)
-        new = self.folder / f"{RUN_FILE}.new"
         try:
-            with new.open("wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.folder / RUN_FILE)
+            files.replace_synced(self.folder / RUN_FILE, raw)
         except OSError as error:
             raise self._failed(error) from error
         self.header_sha256 = hashlib.sha256(raw).hexdigest()
@@ -168,13 +164,11 @@ class PulledRun:
                 os.ftruncate(self._file, self.offset)
                 os.lseek(self._file, self.offset, os.SEEK_SET)
             raise self._failed(error) from error
-        self._digest.update(lines)
-        self.offset += len(lines)
-        self.lines += len(found)
+        self._lines.add(lines, len(found))
 
     def finish(self, trials_sha256: str, unfinished: str) -> None:
         """Compares the hash of all lines, and notes why the run is not finished, if it is not."""
-        if self._digest.hexdigest() != trials_sha256:
+        if self._lines.sha256 != trials_sha256:
             raise InputError(f"{TRIALS_FILE} is another one than that of its machine")
         try:
             if unfinished or not (self.folder / RUN_FILE).exists():
