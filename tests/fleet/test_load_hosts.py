@@ -14,6 +14,7 @@ from typing import ClassVar
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
+from jissoku import inference
 from jissoku.errors import HostLost, InputError
 from jissoku.fleet import wire
 from jissoku.fleet.bench import Flight, Volley
@@ -23,10 +24,12 @@ from jissoku.fleet.keys import CLIENT, read_keys
 from jissoku.fleet.load_agent import LoadAgent
 from jissoku.fleet.load_wire import Echo, EndLoad, LoadResult
 from jissoku.fleet.permissions import Permissions
-from jissoku.measure.loadgen import LoadSpec, Share, TrialTiming
-from jissoku.model import Workload, updated
+from jissoku.measure.loadgen import Generated, LoadSpec, Share, TrialTiming, run_load
+from jissoku.measure.observation import LocalObserver, Observer
+from jissoku.model import CoreAssignment, TrialKind, Workload, updated
 from jissoku.system.cores import available_cores, pin_process
 from tests.fleet.conftest import VERSION, RunningAgent, running_agent
+from tests.inference import factories
 
 MS = 1_000_000
 HOST = "127.0.0.1"
@@ -64,19 +67,21 @@ def urls() -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def load_agents(keys: Path, count: int) -> Iterator[tuple[list[RunningAgent], list[LoadAgent]]]:
-    """Agents that send load to this machine, each with its client."""
+def load_agents(
+    keys: Path, count: int, cores: Sequence[str | None] = (None,) * 2
+) -> Iterator[tuple[list[RunningAgent], list[LoadAgent]]]:
+    """Agents that send load to this machine, from cores that may be given, each with its client."""
     with ExitStack() as held:
         # Each agent binds this process to its cores, and they need not end in their order.
         held.enter_context(pin_process(available_cores()))
         agents, loads = [], []
-        for _ in range(count):
+        for own in cores[:count]:
             agent = held.enter_context(
                 running_agent(keys, permissions=Permissions(load_to=frozenset({HOST})))
             )
             opened = session(agent.address, read_keys(keys, CLIENT), VERSION, LoadAgent)
             load = held.enter_context(opened)
-            load.choose_cores(HOST, None)
+            load.choose_cores(HOST, own)
             agents.append(agent)
             loads.append(load)
         yield agents, loads
@@ -189,6 +194,44 @@ def kill_one_under_load() -> None:
     eventually(lambda: len(generators()) == 2)
     time.sleep(1.5)
     os.kill(generators()[0], signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_load_host_whose_load_generator_is_held_is_named_with_each_arm(
+    keys_folder: Path, urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum of both hosts has all requests: that one of them sent late is not seen in it."""
+    first, last = available_cores()[0], available_cores()[-1]
+    if first == last:
+        pytest.skip("two load hosts need two cores")
+    held = threading.Event()
+
+    def hold(_: LocalObserver) -> None:
+        if not held.is_set():
+            held.set()
+            (pid,) = [one for one in generators() if os.sched_getaffinity(one) == {last}]
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(0.8, os.kill, (pid, signal.SIGCONT)).start()
+
+    monkeypatch.setattr(LocalObserver, "window_opened", hold)
+
+    def generate(
+        spec: LoadSpec, cores: object, started: object, observer: Observer, on_window: object
+    ) -> Generated:
+        del cores, started, on_window
+        observer.start()
+        return volley(agents, loads, spec).fire()
+
+    spec = spec_of(urls, window_ms=1_000)
+    cores = CoreAssignment(server=(first,), generator=(first, last))
+    with load_agents(keys_folder, 2, (str(first), str(last))) as (agents, loads):
+        found, conditions = run_load(spec, cores, lambda _: None, generate=generate)
+    assert len({host.requests for host in conditions.load_hosts}) == 1
+    trial = factories.trial(TrialKind.TIME_SLICED, *found, conditions=conditions)
+    late = [one for one in inference.trial_checks(trial) if one.name == "late-sends"]
+    assert {one.arm for one in late} == {"one", "two"}
+    for one in late:
+        assert " of the requests of load host 2 were sent at least " in one.message
 
 
 def test_a_load_host_that_is_lost_in_a_slice_is_named_and_ends_the_run(

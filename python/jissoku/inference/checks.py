@@ -11,7 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from jissoku.inference import estimate, path
+from jissoku.inference import estimate, load_hosts, path
 from jissoku.inference.late import np, stats
 from jissoku.inference.reach import answered, is_behind
 from jissoku.inference.texts import said
@@ -25,6 +25,7 @@ from jissoku.model.trial import (
     Trial,
     TrialKind,
 )
+from jissoku.model.wording import percent_text, short_time
 
 SERVER_BUSY_MIN = 0.95
 GENERATOR_BOUND_MIN = 0.90
@@ -211,15 +212,17 @@ def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     offered = measurement.rate_rps_offered
     if offered is None or measurement.duration_ns <= 0:
         return
-    if is_behind(trial, measurement):
-        part = _percent(answered(measurement))
-        text = f"answered {part} of the {offered:,.0f} requests/s offered"
-        yield "rate-not-reached", WARNING, text
-    if trial.kind is TrialKind.PAIRED:
-        return  # late sends spoil latencies, and a paired trial's are not used
     late_ns = measurement.lag_ns_p99 or 0
-    if late_ns > max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX):
-        yield "late-sends", WARNING, said("checks", "late-sends", late=_time(late_ns))
+    is_late = late_ns > max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX)
+    latest = load_hosts.late_host(trial.conditions, late_ns) if is_late else load_hosts.LateHost()
+    if is_behind(trial, measurement):
+        part = percent_text(answered(measurement) or 0.0)
+        text = f"answered {part} of the {offered:,.0f} requests/s offered{latest.late_too}"
+        yield "rate-not-reached", WARNING, text
+    # Late sends spoil latencies, and a paired trial's are not used.
+    if is_late and trial.kind is not TrialKind.PAIRED:
+        values = {"late": short_time(late_ns), "of": latest.of, "which": latest.which}
+        yield "late-sends", WARNING, said("checks", "late-sends", **values)
 
 
 def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
@@ -272,7 +275,7 @@ def _steal(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """
     if not _is_above(seen.steal_fraction, STEAL_WARNING, trial):
         return
-    text = f"another machine took {_percent(seen.steal_fraction)} of the cores (steal)"
+    text = f"another machine took {percent_text(seen.steal_fraction or 0.0)} of the cores (steal)"
     if (seen.server_cores_busy_fraction or 0.0) < STEAL_BUSY_MIN:
         text = f"{text} at wake-ups of a core that sleeps between requests"
     yield "steal", WARNING, text
@@ -284,7 +287,7 @@ def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     if fraction is None or not _is_above(fraction, FOREIGN_WARNING, trial):
         return
     name = "foreign-elsewhere" if fraction > 1 else "foreign"
-    yield "foreign", WARNING, said("checks", name, share=_percent(fraction), times=fraction)
+    yield "foreign", WARNING, said("checks", name, share=percent_text(fraction), times=fraction)
 
 
 def _watched(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
@@ -300,10 +303,9 @@ def _stall(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     Where it waited for a core, or the host for one, other programs are the reason. What remains is
     a process that was stopped, which sent nothing.
     """
-    stall = seen.longest_stall_ns if seen.generator_busy_polls else None
-    waited = (seen.generator_wait_fraction or 0.0) + (seen.steal_fraction or 0.0)
-    if stall is not None and stall - waited * trial.window_ns > STALL_NS_MIN:
-        yield "stall", REJECT, f"the load generator did not run for {stall / 1e6:.1f} ms"
+    for name, stall, waited in load_hosts.stalls(seen) if seen.generator_busy_polls else ():
+        if stall is not None and stall - waited * trial.window_ns > STALL_NS_MIN:
+            yield "stall", REJECT, f"{name} did not run for {stall / 1e6:.1f} ms"
 
 
 def _edges(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
@@ -340,7 +342,7 @@ def _generator(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
             text = f"{held}: this rate says nothing about the server's capacity"
             yield RATE_WARNING, WARNING, text
     elif not seen.generator_busy_polls and busy > GENERATOR_BUSY_MAX:
-        text = f"the load generator's busiest thread ran {_percent(busy)} of the time"
+        text = f"the load generator's busiest thread ran {percent_text(busy)} of the time"
         yield "generator-busy", WARNING, text
 
 
@@ -351,7 +353,7 @@ def _path(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
         yield "path", WARNING, f"path-bound: {found.text if found else ''}"
     for text in path.losses(seen):
         yield "path-losses", WARNING, text
-    if text := path.differing(seen):
+    if text := load_hosts.differing(seen):
         yield "load-hosts-differ", WARNING, text
 
 
@@ -381,17 +383,6 @@ MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], .
 def _is_above(fraction: float | None, limit: float, trial: Trial) -> bool:
     """Whether a lost share of the cores' time is above a limit, whatever its rounding."""
     return fraction is not None and fraction - STEP_NS / trial.window_ns > limit
-
-
-def _time(ns: float) -> str:
-    for scale, unit in ((1e9, "s"), (1e6, "ms")):
-        if ns >= scale:
-            return f"{ns / scale:.3g} {unit}"
-    return f"{ns / 1e3:.0f} us"
-
-
-def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def is_rejected(trial: Trial) -> bool:

@@ -8,18 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jissoku.model.trial import ArmMeasurement, MachineConditions
-from jissoku.model.wording import join_names, plural, times
+from jissoku.model.wording import plural, short_time, times
 
 # Of the median latency: a path that takes more of it than the server and all of its queues.
 PATH_PART_MIN = 0.5
 
 # A segment in a hundred thousand: each loss costs a round trip, or a timer of 0.2 s.
 LOST_MAX = 1e-5
-
-# What is left of the hosts' median latencies without their paths: farther apart, and by more than
-# wake-ups take, the hosts have not measured the same.
-HOSTS_APART_MAX = 0.10
-HOSTS_APART_NS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +37,10 @@ class Path:
     @property
     def text(self) -> str:
         """A clause, as of a warning."""
-        idle = "" if self.idle_ns is None else f", {_time(self.idle_ns)} without load"
+        idle = "" if self.idle_ns is None else f", {short_time(self.idle_ns)} without load"
         return (
-            f"a round trip through the network took {_time(self.ns)}{idle}, of a median latency of"
-            f" {_time(self.latency_ns)}"
+            f"a round trip through the network took {short_time(self.ns)}{idle}, of a median"
+            f" latency of {short_time(self.latency_ns)}"
         )
 
 
@@ -77,18 +72,6 @@ def losses(seen: MachineConditions) -> Iterator[str]:
             yield f"load host {number}: {lost} TCP {segments} retransmitted"
 
 
-def differing(seen: MachineConditions) -> str:
-    """What the median latencies of load hosts are without their paths, if they are far apart."""
-    own = [
-        max(0, one.latency_ns_p50 - (one.path_ns or 0))
-        for one in seen.load_hosts
-        if one.latency_ns_p50 is not None
-    ]
-    if len(own) < 2 or max(own) - min(own) <= max(HOSTS_APART_NS, HOSTS_APART_MAX * min(own)):
-        return ""
-    return f"without their paths the median latencies were {join_names(list(map(_time, own)))}"
-
-
 def mostly_path(seen: MachineConditions, measurement: ArmMeasurement) -> str:
     """What an arm's latencies say of the path, if that is most of them; else empty."""
     found = slowest(seen)
@@ -97,7 +80,3 @@ def mostly_path(seen: MachineConditions, measurement: ArmMeasurement) -> str:
     return Path(
         idle_ns=found.idle_ns, loaded_ns=found.loaded_ns, latency_ns=measurement.latency_ns.p50
     ).text
-
-
-def _time(ns: float) -> str:
-    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.0f} us"

@@ -151,6 +151,19 @@ def time_text(seconds: float) -> str:
     return " ".join(parts)
 
 
+def short_time(ns: float) -> str:
+    """As in `1.45 ms`, with three digits at most."""
+    for scale, unit in ((1e9, "s"), (1e6, "ms")):
+        if ns >= scale:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns / 1e3:.0f} us"
+
+
+def percent_text(fraction: float) -> str:
+    """As in `4.2 %`."""
+    return f"{100 * fraction:.1f} %"
+
+
 def micro_text(ns: float, form: str = ",.1f") -> str:
     """Nanoseconds as microseconds with their unit, from a second on as seconds."""
     if abs(ns) < SECOND_NS:
