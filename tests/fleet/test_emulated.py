@@ -44,6 +44,7 @@ network = "delay 4ms"
 name = "slow"
 path = "/files/64k.bin"
 connections = 4
+arms = ["ours"]
 closed_loop = true
 network = "rate 100Mbit/s queue 512K"
 

@@ -74,7 +74,8 @@ CLOSES = {"gunicorn", "uwsgi"}
 RESPAWNS = {"feersum", "starman"}
 
 
-# Targets whose preparation downloads packages are tested by `make race-test` only.
+# Targets whose preparation downloads packages are tested by `make race-test` only, several at a
+# time: it waits for downloads, and each stays in the process that has prepared it.
 FETCHED = {r.name for r in RECIPES.values() for step in r.build if INSTALL in step.command}
 FETCHED |= {"parsers"}  # and compiled, which takes a minute
 
@@ -82,7 +83,11 @@ FETCHED |= {"parsers"}  # and compiled, which takes a minute
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=[pytest.mark.race] if name in FETCHED else []) for name in RECIPES
+        pytest.param(
+            name,
+            marks=[pytest.mark.race, pytest.mark.xdist_group(name)] if name in FETCHED else [],
+        )
+        for name in RECIPES
     ],
 )
 def prepared(request: pytest.FixtureRequest, place: BuildPaths) -> PreparedTarget:
