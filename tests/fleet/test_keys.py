@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.fleet.keys import AGENT, CLIENT, ListenAddress, make_keys, read_keys
+from jissoku.fleet import keys
+from jissoku.fleet.keys import AGENT, CLIENT, ListenAddress, keys_of_host, make_keys, read_keys
 
 needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl")
 
@@ -59,6 +60,46 @@ def test_several_agents_have_the_same_keys(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="is no name or address of a host"):
             make_keys(tmp_path / "others", "10.0.0.2", wrong)
     assert not (tmp_path / "others").exists()
+
+
+@needs_openssl
+def test_each_host_has_a_certificate_of_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "keys"
+    make_keys(place, "10.0.0.2", "fd00::3", is_shared=False)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
+    read_keys(place, CLIENT)
+    decode = ssl._ssl._test_decode_cert  # type: ignore[attr-defined]
+    for host, name in {
+        "10.0.0.2": ("IP Address", "10.0.0.2"),
+        "fd00::3": ("IP Address", "FD00:0:0:0:0:0:0:3"),
+    }.items():
+        copied = tmp_path / host
+        copied.mkdir(mode=0o700)
+        for file, text in keys_of_host(place, host).items():
+            (copied / file).write_text(text)
+            (copied / file).chmod(0o600)
+        assert {path.name for path in copied.iterdir()} == {
+            *("ca.crt", "token", "agent.crt", "agent.key")
+        }
+        read_keys(copied, AGENT)
+        assert decode(str(copied / "agent.crt"))["subjectAltName"] == (name,)
+        with pytest.raises(InputError, match=r"client\.crt: No such file"):
+            read_keys(copied, CLIENT)
+    with pytest.raises(
+        InputError, match=r"agent-10\.0\.0\.4\.crt: No such .* `jissoku fleet init`"
+    ):
+        keys_of_host(place, "10.0.0.4")
+
+
+@needs_openssl
+def test_keys_that_have_expired_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = keys._now_s()
+    monkeypatch.setattr(keys, "_now_s", lambda: now_s + 6.9 * 86_400)
+    read_keys(folder, CLIENT)
+    monkeypatch.setattr(keys, "_now_s", lambda: now_s + 7.1 * 86_400)
+    for role in (AGENT, CLIENT):
+        with pytest.raises(InputError, match=r"were valid until .* GMT; make them with"):
+            read_keys(folder, role)
 
 
 @needs_openssl

@@ -1,11 +1,12 @@
-"""Keys of an agent and its client: an authority, two certificates and a token, in one folder.
+"""Keys of agents and their client: an authority, certificates and a token, in one folder.
 
 Only the owner of the folder can read it. The program `openssl` makes the keys, once: Python's ssl
 module cannot make certificates, and for three of them no further library is worth a dependency.
-Python's ssl module uses them. The key of the authority is deleted when both certificates are
-signed, so that no third one can be made.
+Python's ssl module uses them. The key of the authority is deleted when all certificates are
+signed, so that no further one can be made.
 """
 
+import datetime as dt
 import ipaddress
 import os
 import re
@@ -15,6 +16,7 @@ import ssl
 import stat
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +96,11 @@ def default_folder() -> Path:
     return home / "jissoku" / "fleet"
 
 
-def make_keys(folder: Path, *hosts: str) -> None:
+def make_keys(folder: Path, *hosts: str, is_shared: bool = True) -> None:
     """Makes the keys of agents at host names or addresses, in a new or empty folder.
+
+    Shared, all agents have one certificate, and each of their hosts can pass for any other.
+    Otherwise each host has its own, which `keys_of_host` reads.
 
     InputError if the folder has files, or a host is none. JissokuError if openssl is missing or
     fails; nothing is left then.
@@ -110,40 +115,68 @@ def make_keys(folder: Path, *hosts: str) -> None:
         raise JissokuError(
             "there is no program openssl, which makes keys: sudo apt-get install openssl"
         )
+    agents = {AGENT: hosts} if is_shared else {_agent_of(host): (host,) for host in hosts}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".keys-") as made:
             place = Path(made)  # Of mode 0700.
-            _make(program, place, hosts)
+            _make(program, place, agents)
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
-            for name in (AUTHORITY, TOKEN, *_files(AGENT), *_files(CLIENT)):
+            certificates = (name for role in (*agents, CLIENT) for name in _files(role))
+            for name in (AUTHORITY, TOKEN, *certificates):
                 (place / name).chmod(0o600)
                 (place / name).rename(folder / name)
     except OSError as error:
         raise JissokuError(f"{folder} cannot be made: {error.strerror}") from error
 
 
+def keys_of_host(folder: Path, host: str) -> dict[str, str]:
+    """The files that the agent at a host needs, by the names that it reads them by.
+
+    InputError if the folder has none for this host, or others could read them.
+    """
+    own = _files(_agent_of(host))
+    _check_private(folder, (AUTHORITY, TOKEN, *own))
+    sources = (AUTHORITY, TOKEN, *own)
+    names = (AUTHORITY, TOKEN, *_files(AGENT))
+    return {
+        name: (folder / source).read_text(encoding="ascii")
+        for name, source in zip(names, sources, strict=True)
+    }
+
+
+def _agent_of(host: str) -> str:
+    return f"{AGENT}-{host}"
+
+
 def _files(role: str) -> tuple[str, str]:
     return f"{role}.crt", f"{role}.key"
 
 
-def _make(program: str, place: Path, hosts: tuple[str, ...]) -> None:
-    names = ", ".join(f"{'IP' if _is_ip(host) else 'DNS'}:{host}" for host in hosts)
+def _make(program: str, place: Path, agents: Mapping[str, Sequence[str]]) -> None:
+    """`agents` has the hosts that each certificate of an agent names."""
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    for role in ("authority", AGENT, CLIENT):
-        text = CONFIG.format(role=role, names=names)
-        (place / f"{role}.cnf").write_text(text, encoding="utf-8")
     config = ("-config", "authority.cnf", "-extensions", "authority", "-days", str(DAYS))
+    _configure(place, "authority", ())
     _run(program, place, "req", "-x509", *new_key, *config, "-keyout", "ca.key", "-out", AUTHORITY)
-    for role in (AGENT, CLIENT):
+    for role, hosts in {**agents, CLIENT: ()}.items():
+        _configure(place, role, hosts)
         certificate, key = _files(role)
         asked = ("-config", f"{role}.cnf", "-keyout", key, "-out", f"{role}.csr")
         _run(program, place, "req", "-new", *new_key, *asked)
         signed = ("-CA", AUTHORITY, "-CAkey", "ca.key", "-CAcreateserial", "-days", str(DAYS))
-        named = ("-extfile", f"{role}.cnf", "-extensions", role, "-out", certificate)
+        section = AGENT if hosts else CLIENT
+        named = ("-extfile", f"{role}.cnf", "-extensions", section, "-out", certificate)
         _run(program, place, "x509", "-req", "-in", f"{role}.csr", *signed, *named)
     (place / TOKEN).write_text(secrets.token_hex(TOKEN_BYTES), encoding="ascii")
+
+
+def _configure(place: Path, role: str, hosts: Sequence[str]) -> None:
+    names = ", ".join(f"{'IP' if _is_ip(host) else 'DNS'}:{host}" for host in hosts)
+    # Only the section of an agent has names.
+    text = CONFIG.format(role=role.partition("-")[0], names=names or "DNS:localhost")
+    (place / f"{role}.cnf").write_text(text, encoding="utf-8")
 
 
 def _run(program: str, place: Path, *words: str) -> None:
@@ -185,7 +218,7 @@ class Keys:
 def read_keys(folder: Path, role: str) -> Keys:
     """Reads the keys of the agent or the client.
 
-    InputError if they are not there, others could read them, or they are no keys.
+    InputError if they are not there, others could read them, they are no keys, or have expired.
     """
     certificate, key = _files(role)
     _check_private(folder, (AUTHORITY, TOKEN, certificate, key))
@@ -200,16 +233,29 @@ def read_keys(folder: Path, role: str) -> Keys:
         context.load_cert_chain(folder / certificate, folder / key)
         token = bytes.fromhex((folder / TOKEN).read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder} has no valid keys: {error}; {REMEDY}") from error
+        raise InputError(f"{folder} has no valid keys: {error}; {_remedy(folder)}") from error
     if len(token) != TOKEN_BYTES:
-        raise InputError(f"{folder / TOKEN} is no token; {REMEDY}")
+        raise InputError(f"{folder / TOKEN} is no token; {_remedy(folder)}")
+    until = str(context.get_ca_certs()[0]["notAfter"])
+    if ssl.cert_time_to_seconds(until) <= _now_s():
+        raise InputError(f"the keys in {folder} were valid until {until}; {_remedy(folder)}")
     return Keys(context, token)
 
 
-REMEDY = (
-    "make them with `jissoku agent --make-keys --listen HOST:PORT` on the servers' host, and copy"
-    " the folder to this one"
-)
+def _now_s() -> float:
+    return dt.datetime.now(dt.UTC).timestamp()
+
+
+def _remedy(folder: Path) -> str:
+    if any(folder.glob(f"{_agent_of('*')}.crt")):
+        return (
+            "remove that folder, then `jissoku fleet down`, `jissoku fleet init` and"
+            " `jissoku fleet up` give all hosts new ones"
+        )
+    return (
+        "make them with `jissoku agent --make-keys --listen HOST:PORT` on the servers' host, and"
+        " copy the folder to this one; or, for hosts of `jissoku fleet`, with `jissoku fleet init`"
+    )
 
 
 def _check_private(folder: Path, names: tuple[str, ...]) -> None:
@@ -217,7 +263,7 @@ def _check_private(folder: Path, names: tuple[str, ...]) -> None:
         try:
             found = path.stat()
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror}; {REMEDY}") from error
+            raise InputError(f"{path}: {error.strerror}; {_remedy(folder)}") from error
         if found.st_uid != os.getuid():
             raise InputError(f"{path} belongs to another user, and is not used")
         if stat.S_IMODE(found.st_mode) & 0o077:
