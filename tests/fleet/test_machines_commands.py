@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from jissoku.cli.commands import jissoku
 from jissoku.cli.frame import version_line
 from jissoku.errors import InputError
+from jissoku.fleet.fleet_file import on_fleet, read_fleet
+from jissoku.request import ComparisonRequest
 from jissoku.system import measurement_lock
 from tests.fleet.campaigns import ARMS, Bench, begun, recorded, running
 
@@ -38,6 +40,21 @@ def run() -> Run:
         return CliRunner().invoke(jissoku, words, standalone_mode=False)
 
     return run
+
+
+def written(benches: list[Bench], place: Path) -> Path:
+    """The file of a fleet, beside its keys."""
+    place.mkdir()
+    (place / "fleet.keys").symlink_to(benches[0].keys)
+    file = place / "fleet.toml"
+    file.write_text(
+        "".join(
+            f'[[host]]\nname = "host{number}"\naddress = "{bench.address.text}"\n'
+            for number, bench in enumerate(benches, 1)
+        )
+        + '[[bench]]\nname = "rack"\nserver = "host1"\nload = ["host3", "host2"]\n'
+    )
+    return file
 
 
 def asked(benches: list[Bench]) -> list[str]:
@@ -109,3 +126,59 @@ def test_a_plan_is_run_resumed_and_its_state_printed(
     assert [begun(bench) for bench in benches] == [1, 1, 1, 0]
     refused = run("fleet", "status", "plan", "--out", "x").exception
     assert isinstance(refused, InputError)
+
+
+def test_a_file_has_the_hosts_and_keys_of_a_comparison_and_of_a_plan(
+    benches: list[Bench], run: Run, tmp_path: Path
+) -> None:
+    file = written(benches[:3], tmp_path / "fleet")
+    done = run("compare", *ARMS, "--fleet", str(file), "--out", "run")
+    assert done.return_value == 0, done.output
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'machines = "fleet/fleet.toml"\n'
+        '[[comparison]]\nname = "one"\ncompare = "a b"\nmachines = ["host3", "host1"]\n'
+    )
+    done = run("fleet", "run", str(plan), "--out", "plan", "--quiet")
+    assert done.return_value == 0, done.output
+    assert [begun(bench) for bench in benches] == [2, 1, 2, 0]
+    plan.write_text('keys = "x"\n' + plan.read_text())
+    refused = run("fleet", "run", str(plan), "--out", "other").exception
+    assert "fleet/fleet.toml has the keys: leave out `keys`" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--fleet", "fleet/fleet.toml", "--machine", "h:1"), "--fleet: the file names hosts"),
+        (("--bench", "rack", "--server-keys", "x"), "--bench rack: the file names hosts and keys"),
+        (("--bench", "rack"), "there is no fleet.toml: `jissoku fleet init HOST...` writes it"),
+        (
+            ("--fleet", "fleet/fleet.toml", "--bench", "other"),
+            "--bench other: fleet/fleet.toml has no such bench; there are rack",
+        ),
+    ],
+)
+def test_a_file_or_a_bench_that_does_not_fit_is_refused(
+    benches: list[Bench], run: Run, tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    written(benches, tmp_path / "fleet")
+    error = run("compare", *ARMS, *words).exception
+    assert isinstance(error, InputError)
+    assert reason in str(error)
+
+
+def test_a_bench_is_its_host_of_servers_and_its_load_hosts(
+    benches: list[Bench], tmp_path: Path
+) -> None:
+    file = written(benches, tmp_path / "fleet")
+    found = on_fleet(ComparisonRequest(arms=ARMS), file, "rack")
+    addresses = [bench.address.text for bench in benches]
+    assert found == ComparisonRequest(
+        arms=ARMS,
+        server_host=addresses[0],
+        load_host=(addresses[2], addresses[1]),
+        server_keys=str(tmp_path / "fleet" / "fleet.keys"),
+    )
+    fleet = read_fleet(file)
+    assert [fleet.load_to(host) for host in fleet.hosts[:3]] == [(), *[("127.0.0.1",)] * 2]

@@ -15,6 +15,7 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import JissokuError
 from jissoku.fleet.connecting import host_of
+from jissoku.fleet.fleet_file import on_fleet
 from jissoku.measure import ci
 from jissoku.measure.asked_comparison import check_asked, measured_comparison
 from jissoku.measure.selection import folder_for
@@ -72,8 +73,21 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-@verb(ComparisonRequest, Output, cls=Grouped, groups=GROUPS["compare"])
-def compare(request: ComparisonRequest, output: Output) -> int:
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts by their names in a file; a run has their addresses.
+
+    Attributes:
+        fleet: File of `jissoku fleet`: compare on all its hosts, each by itself (as --machine),
+            or on a bench. Default with --bench: fleet.toml.
+        bench: Bench of that file, with its host of servers (as --server-host), and its load hosts.
+    """
+
+    fleet: Annotated[Path | None, option("--fleet", type=FILE)] = None
+    bench: Annotated[str, option("--bench", metavar="NAME")] = ""
+
+
+@verb(ComparisonRequest, Places, Output, cls=Grouped, groups=GROUPS["compare"])
+def compare(request: ComparisonRequest, places: Places, output: Output) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
     The first target is the baseline. Recipes count before --cmd, and those before --url, wherever
@@ -87,6 +101,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     are printed), 2 bad input, 3 a bound of --fail-if is proven, 4 no verdict, or a bound is
     undecided, 130 interrupted.
     """
+    request = on_fleet(request, places.fleet, places.bench)
     if request.machine or output.resume:
         return compare_machines(
             request, output.out, output.resume, is_quiet=output.quiet, as_json=output.as_json

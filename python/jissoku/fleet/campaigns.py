@@ -323,7 +323,7 @@ class CampaignSession:
                 "it runs no comparisons of its own: with `jissoku agent --campaigns DIR` its"
                 " operator lets clients have them run there, load included"
             )
-        self._answers = campaigns.answers(give_up)
+        self._answers = campaigns.answers(give_up) | {wire.AskTime: _time}
 
     def welcome(self) -> wire.Welcome:
         return wire.Welcome(machine=machine(), boot=boot(), host="")
@@ -336,6 +336,10 @@ class CampaignSession:
 
     def close(self) -> None:
         """Ends nothing."""
+
+
+def _time(_: wire.AskTime) -> wire.TimeThere:
+    return wire.TimeThere(at_ns=time.monotonic_ns())
 
 
 def _leased(place: Path, lease: Lease) -> int:

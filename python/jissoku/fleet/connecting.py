@@ -95,13 +95,13 @@ def session(
         channel.close()
 
 
-class _BusyError(JissokuError):
+class AgentBusy(JissokuError):  # noqa: N818 - it says what happened
     """The agent closes connections, because it serves a client."""
 
 
 def _opened_in_time(address: ListenAddress, keys: Keys, where: str) -> Channel:
     for pause_s in RETRIES_S:
-        with suppress(_BusyError):
+        with suppress(AgentBusy):
             return _opened(address, keys, where)
         time.sleep(pause_s)
     return _opened(address, keys, where)
@@ -115,7 +115,7 @@ def _opened(address: ListenAddress, keys: Keys, where: str) -> Channel:
     except OSError as error:
         raise JissokuError(
             f"{where} cannot be reached: {error.strerror or error}; start it on that host with"
-            f" `jissoku agent --listen {address.text}`"
+            f" `jissoku agent --listen {address.text}`, or a fleet with `jissoku fleet up`"
         ) from error
     try:
         encrypted = keys.context.wrap_socket(kept_alive(plain), server_hostname=address.host)
@@ -126,7 +126,7 @@ def _opened(address: ListenAddress, keys: Keys, where: str) -> Channel:
         ) from error
     except OSError as error:
         plain.close()
-        raise _BusyError(
+        raise AgentBusy(
             f"{where} has closed the connection: another client may be using it, or it is no agent"
         ) from error
     return Channel(encrypted, wire.HELLO_BYTES_MAX)

@@ -1,12 +1,13 @@
 """A file with comparisons for many machines: each machine has a queue of its own."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from jissoku.errors import InputError
+from jissoku.fleet.fleet_file import read_fleet
 from jissoku.fleet.machines import MachinesPlan, check_machines, new_plan, resumed_plan
 from jissoku.records import files, machines as store
 from jissoku.records.run_folder import TRIALS_FILE, check_new
@@ -23,9 +24,13 @@ class PlannedComparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plan: HOST:PORT of each agent, the folder of their keys, and what they compare in order."""
+    """A plan: the machines, the folder of their keys, and what they compare in order.
 
-    machines: tuple[str, ...]
+    `machines` has HOST:PORT of each agent, or is the file of a fleet, whose names then stand for
+    machines, and which has the keys.
+    """
+
+    machines: str | tuple[str, ...]
     comparison: tuple[PlannedComparison, ...]
     keys: str = ""
 
@@ -42,7 +47,8 @@ def new_plans(file: Path, out: Path, version: str) -> list[MachinesPlan]:
         raise InputError(f"{file.name}: two comparisons are called {twice!r}")
     if wrong := next((name for name in names if not _is_name(name)), None):
         raise InputError(f"{file.name}: {wrong!r} is a folder: letters, digits, - and _ name it")
-    asked = [_request(file.name, found, one) for one in found.comparison]
+    machines, keys = _machines(file, found)
+    asked = [_request(file.name, machines, keys, one) for one in found.comparison]
     return [
         new_plan(request, out / name, version) for name, request in zip(names, asked, strict=True)
     ]
@@ -52,18 +58,30 @@ def _is_name(name: str) -> bool:
     return bool(name) and name.replace("-", "").replace("_", "").isalnum()
 
 
-def _request(file: str, plan: PlanFile, one: PlannedComparison) -> ComparisonRequest:
+def _machines(file: Path, plan: PlanFile) -> tuple[dict[str, str], str]:
+    """The address of each machine by its name, and the folder of their keys."""
+    if not isinstance(plan.machines, str):
+        return {name: name for name in plan.machines}, plan.keys
+    if plan.keys:
+        raise InputError(f"{file.name}: {plan.machines} has the keys: leave out `keys`")
+    fleet = read_fleet(file.parent / plan.machines)
+    return {host.name: host.address for host in fleet.hosts}, str(fleet.keys)
+
+
+def _request(
+    file: str, known: Mapping[str, str], keys: str, one: PlannedComparison
+) -> ComparisonRequest:
     try:
         request = from_argv(["compare", *shlex.split(one.compare)])
     except (InputError, ValueError) as error:
         raise InputError(f"{file}: comparison {one.name!r}: {error}") from error
     assert isinstance(request, ComparisonRequest)
-    machines = one.machines or plan.machines
     if request.machine or request.server_keys:
         raise InputError(f"{file}: comparison {one.name!r}: machines and keys are keys of the file")
-    if unknown := next((name for name in machines if name not in plan.machines), None):
+    if unknown := next((name for name in one.machines if name not in known), None):
         raise InputError(f"{file}: comparison {one.name!r}: {unknown} is none of its machines")
-    whole = msgspec.structs.replace(request, machine=machines, server_keys=plan.keys)
+    machines = tuple(known[name] for name in one.machines or known)
+    whole = msgspec.structs.replace(request, machine=machines, server_keys=keys)
     check_machines(whole)
     return whole
 
