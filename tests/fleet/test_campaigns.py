@@ -1,6 +1,7 @@
 """Comparisons that agents run by themselves: once each, whatever the network and processes do."""
 
 import errno
+import fcntl
 import os
 import re
 import signal
@@ -16,9 +17,12 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.fleet.campaign_wire import AskCampaign, BeginCampaign, CampaignId, CampaignState
-from jissoku.fleet.campaigns import check_campaign
-from jissoku.fleet.machines import measure_machines, resumed_plan
+from jissoku.fleet.campaigns import LEASE_FILE, check_campaign
+from jissoku.fleet.connecting import session
+from jissoku.fleet.keys import CLIENT, read_keys
+from jissoku.fleet.machines import Control, Pull, measure_machines, resumed_plan
 from jissoku.fleet.permissions import Permissions
+from jissoku.fleet.remote import RemoteHost
 from jissoku.measure.machines import read_machines
 from jissoku.model.machines import MachinesVerdict
 from jissoku.records import machines as store
@@ -70,6 +74,10 @@ def allow(steps: Path, lines: int) -> None:
 
 def allowed(steps: Path) -> int:
     return steps.stat().st_size
+
+
+def has_lines(copy: Path, count: int) -> bool:
+    return (copy / "trials.jsonl").exists() and trials(copy).count(b"\n") == count
 
 
 def process_of(bench: Bench) -> int:
@@ -145,11 +153,73 @@ def test_one_campaign_runs_at_a_time(bench: Bench, steps: Path) -> None:
     )
     with running([bench]), bench.client() as link:
         link.begin(BEGIN)
-        assert link.begin(other).busy.startswith("another campaign runs on this machine")
+        assert link.begin(other).busy == (
+            "another comparison, of a and b, runs on this machine: try again when it has ended"
+        )
         allow(steps, 1000)
         while link.part(AskCampaign(id=KEY, wait=True)).state is CampaignState.RUNNING:
             pass
         assert link.begin(other).state is CampaignState.RUNNING
+
+
+def test_two_clients_at_once_have_one_comparison_after_the_other(
+    bench: Bench, steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is connected all the time, and the second one learns what runs there."""
+    monkeypatch.setattr("jissoku.fleet.machines.BUSY_PAUSE_S", 0.05)
+    busy = "another comparison, of a and b, runs on this machine"
+    allow(steps, 2)
+    with running([bench]), ThreadPoolExecutor(2) as clients:
+        plans = [plan_of([bench], tmp_path / name) for name in ("first", "second")]
+        progress = Control(), Control()
+        done = [clients.submit(Pull(plans[0], 1, progress[0]).run)]
+        eventually(lambda: has_lines(tmp_path / "first" / "machine-1", 2))
+        with pytest.raises(InputError, match=f"{busy}: try again when it has ended"):
+            plan_of([bench], tmp_path / "third")
+        done.append(clients.submit(Pull(plans[1], 1, progress[1]).run))
+        assert progress[1].events.get(timeout=30) == f"second: machine 1: {busy}; trying again."
+        allow(steps, 1000)
+        for one in done:
+            one.result(60)
+    for name in ("first", "second"):
+        assert trials(tmp_path / name / "machine-1") == trials(bench.source)
+    noted = [note.split()[2] for note in bench.notes if note.startswith("campaign ")]
+    assert noted == ["begins,", "has", "begins,", "has"], "nothing overlaps"
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_client_that_comes_while_load_is_sent_is_answered_after_it(
+    bench: Bench, lock: Path
+) -> None:
+    """Its handshake would take milliseconds of the machine that measures."""
+    with (
+        running([bench]),
+        measurement_lock.measurement_lock("compare", lock),
+        measurement_lock.load_window(700_000_000),
+    ):
+        ends_ns = time.monotonic_ns() + round(1e9 * measurement_lock.load_seconds_left())
+        with bench.client() as link:
+            assert time.monotonic_ns() >= ends_ns
+            assert link.part(AskCampaign(id=KEY)).busy == (
+                f"{measurement_lock.BUSY}: try again when it has ended"
+            )
+
+
+def test_an_agent_in_use_is_waited_for_however_long_that_takes(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other client measures between hosts: connections are closed before anything is said."""
+    for name, value in (("PATIENCE_S", 0.0), ("BUSY_PAUSE_S", 0.05)):
+        monkeypatch.setattr(f"jissoku.fleet.machines.{name}", value)
+    monkeypatch.setattr("jissoku.fleet.connecting.RETRIES_S", ())
+    with running([bench]), ThreadPoolExecutor(1) as clients:
+        plan = plan_of([bench], tmp_path / "run")
+        progress = Control()
+        with session(bench.address, read_keys(bench.keys, CLIENT), VERSION, RemoteHost):
+            done = clients.submit(Pull(plan, 1, progress).run)
+            assert "another client may be using it" in str(progress.events.get(timeout=30))
+        done.result(60)
+    assert trials(tmp_path / "run" / "machine-1") == trials(bench.source)
 
 
 def test_nothing_is_begun_beside_another_measurement(
@@ -247,7 +317,7 @@ def test_what_was_cut_off_is_another_attempt_when_it_is_resumed(
     allow(steps, 2)
 
     def kill() -> None:
-        eventually(lambda: (copy / "trials.jsonl").exists() and trials(copy).count(b"\n") == 2)
+        eventually(lambda: has_lines(copy, 2))
         os.kill(process_of(bench), signal.SIGKILL)
 
     with running([bench]):
@@ -274,7 +344,7 @@ def test_ctrl_c_ends_it_after_its_trial_and_keeps_what_it_has(
     allow(steps, 3)
 
     def interrupt() -> None:
-        eventually(lambda: (copy / "trials.jsonl").exists() and trials(copy).count(b"\n") == 3)
+        eventually(lambda: has_lines(copy, 3))
         os.kill(os.getpid(), signal.SIGINT)
 
     with running([bench]):
@@ -339,8 +409,12 @@ def test_a_full_disk_here_tears_no_line_and_the_rest_is_pulled_later(
 def test_a_full_disk_there_begins_nothing(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    lock = fcntl.flock
+
+    def full(descriptor: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == LEASE_FILE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        lock(descriptor, operation)
 
     with running([bench]):
         plan = plan_of([bench], tmp_path / "run")

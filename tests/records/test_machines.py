@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from jissoku.errors import InputError
+from jissoku.errors import InputError, RecordError
 from jissoku.records.machines import PulledRun
 from tests.inference import factories
 
@@ -73,3 +73,14 @@ def test_another_record_than_the_one_that_was_measured_is_refused(tmp_path: Path
         with pytest.raises(InputError, match=r"trials\.jsonl is another one than that of its"):
             copy.finish(hashlib.sha256(WHOLE).hexdigest(), "")
     assert (tmp_path / "unfinished.txt").exists()
+
+
+def test_two_processes_do_not_copy_the_same_record(tmp_path: Path) -> None:
+    """As two that resume one run: what one has written is not cut by the other."""
+    with closing(PulledRun(tmp_path)) as copy:
+        copy.append(LINES[0])
+        with pytest.raises(RecordError, match="another process copies this record"):
+            PulledRun(tmp_path)
+        copy.append(LINES[1])
+    with closing(PulledRun(tmp_path)) as copy:
+        assert copy.lines == 2

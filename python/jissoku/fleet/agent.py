@@ -3,6 +3,9 @@
 A client has a certificate of the authority, and the token. Before it has proven both, a connection
 costs a thread for some seconds, and few are served at once; while a session runs, others are closed
 before anything of them is read, because that would disturb what is measured.
+
+Clients of campaigns do not exclude each other, since their campaigns do. While one of these sends
+load, nothing of a new connection is read, and the handshake follows it.
 """
 
 import secrets
@@ -26,7 +29,7 @@ from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.session import Session
 from jissoku.measure.client import ProbeError
 from jissoku.measure.machine import boot
-from jissoku.system.measurement_lock import measurement_lock
+from jissoku.system.measurement_lock import load_seconds_left, measurement_lock
 from jissoku.targets.supervisor import supervisor
 
 # Connections that are proving themselves at once, and how long each may take.
@@ -42,6 +45,8 @@ SEND_LIMIT_S = 30.0
 CLOSING_S = 30.0
 
 BACKLOG = 16
+
+IN_USE = "another client measures here: try again when it has ended"
 
 
 class Agent:
@@ -78,7 +83,7 @@ class Agent:
         self._serving = threading.Lock()
         self._channels: set[Channel] = set()
         self._threads: list[threading.Thread] = []
-        self._is_closing = False
+        self._closing = threading.Event()
 
     @property
     def port(self) -> int:
@@ -105,7 +110,7 @@ class Agent:
 
     def serve(self) -> None:
         """Accepts connections until the agent is closed."""
-        while not self._is_closing:
+        while not self._closing.is_set():
             try:
                 connection, peer = self._listener.accept()
             except OSError:
@@ -120,7 +125,7 @@ class Agent:
 
     def close(self) -> None:
         """Ends the session, with its targets, and stops listening."""
-        self._is_closing = True
+        self._closing.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -136,21 +141,28 @@ class Agent:
             held.callback(self._pending.release)
             try:
                 channel = self._channel(connection, held)
+                self._wait_for_the_end_of_load()
                 # For the whole proof together: a client may send one byte a second.
                 limit = threading.Timer(HANDSHAKE_S, channel.cut)
                 held.callback(limit.cancel)
                 limit.start()
                 hello = self._authenticated(channel)
                 limit.cancel()
-                if not self._serving.acquire(blocking=False):
-                    _refuse(channel, "another client measures here: try again when it has ended")
-                    return
-                held.callback(self._serving.release)
+                if hello.purpose != CAMPAIGNS:
+                    if not self._serving.acquire(blocking=False):
+                        _refuse(channel, IN_USE)
+                        return
+                    held.callback(self._serving.release)
                 self._serve_session(channel, hello, peer)
             except (ChannelClosed, wire.WireError) as error:
                 self._note(f"{peer}: the client {error}")
             except JissokuError as error:
                 self._note(f"{peer}: {error}")
+
+    def _wait_for_the_end_of_load(self) -> None:
+        while self._campaigns is not None and (left_s := load_seconds_left()) > 0:
+            if self._closing.wait(left_s):
+                return
 
     def _channel(self, connection: socket.socket, held: ExitStack) -> Channel:
         """The connection for messages, before its handshake; it is closed when `held` is."""

@@ -35,6 +35,7 @@ from jissoku.fleet.campaign_wire import (
 )
 from jissoku.fleet.permissions import Permissions
 from jissoku.measure.machine import boot, machine
+from jissoku.model import join_names
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE, TRIALS_FILE, holds_run
 from jissoku.request import ComparisonRequest, to_argv
@@ -113,6 +114,7 @@ class _Running:
     """The process of a campaign, and when it is ended, by the monotonic clock."""
 
     id: CampaignId
+    arms: tuple[str, ...]
     process: subprocess.Popen[bytes]
     end_ns: int
     timers: list[threading.Timer] = field(default_factory=list)
@@ -209,7 +211,7 @@ class Campaigns:
                 pass_fds=(lease,),
             )
         end_ns = time.monotonic_ns() + round(asked.limit_s * 1e9)
-        self._running = running = _Running(asked.id, process, end_ns)
+        self._running = running = _Running(asked.id, asked.request.arms, process, end_ns)
         running.limit(asked.limit_s)
         self._note(f"campaign {place.relative_to(self._folder)} begins, process {process.pid}")
         threading.Thread(target=self._wait, args=(running, place), daemon=True).start()
@@ -236,7 +238,8 @@ class Campaigns:
             if (left_s := load_seconds_left()) > 0 and not give_up():
                 time.sleep(min(left_s, HOLD_S))
                 continue
-            found = self._found(asked.id, asked.offset, asked.header_sha256)
+            with self._changed:
+                found = self._found(asked.id, asked.offset, asked.header_sha256)
             is_new = found.lines or found.header or found.state is not CampaignState.RUNNING
             if not asked.wait or is_new or time.monotonic() > deadline:
                 return found
@@ -250,7 +253,8 @@ class Campaigns:
         running = self._running
         if running is not None and running.id == asked.id:
             running.interrupt()
-        return self._found(asked.id, 0, "-")
+        with self._changed:
+            return self._found(asked.id, 0, "-")
 
     def close(self) -> None:
         """Ends the campaign that runs, and waits for it."""
@@ -262,11 +266,13 @@ class Campaigns:
             running.process.wait(STOP_LIMIT_S + 1)
 
     def _busy(self) -> str:
-        if self._running is not None:
-            return "another campaign runs on this machine: try again when it has ended"
-        if is_measuring():
-            return f"{BUSY}: try again when it has ended"
-        return ""
+        if (running := self._running) is not None:
+            what = f"another comparison, of {join_names(running.arms)}, runs on this machine"
+        elif is_measuring():
+            what = BUSY
+        else:
+            return ""
+        return f"{what}: try again when it has ended"
 
     def _state(self, place: Path) -> CampaignState:
         if (place / ENDED_FILE).exists():

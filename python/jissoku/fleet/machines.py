@@ -31,7 +31,7 @@ from jissoku.fleet.campaign_wire import (
 )
 from jissoku.fleet.campaigns import check_fields
 from jissoku.fleet.channel import GaveUp
-from jissoku.fleet.connecting import default_keys, session
+from jissoku.fleet.connecting import AgentBusy, default_keys, session
 from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, read_keys
 from jissoku.measure.comparison import check_request
 from jissoku.measure.machine import now_utc
@@ -254,10 +254,6 @@ class _Refused(Exception):  # noqa: N818 - it says what happened
     """The agent has answered, and will not do it."""
 
 
-class _BusyError(JissokuError):
-    """The machine measures something else: nothing is begun, and the session has to end."""
-
-
 class Pull:
     """One comparison of one machine, in the machine's thread."""
 
@@ -340,10 +336,12 @@ class Pull:
                 self._pause(error)
 
     def _is_over(self, error: JissokuError) -> bool:
-        if isinstance(error, _BusyError):
-            self._deadline = time.monotonic() + PATIENCE_S
+        """Whether it is given up; a machine that is in use is waited for, however long."""
         if self._control.stop.is_set():
             self._deadline = min(self._deadline, time.monotonic() + STOP_PATIENCE_S)
+        elif isinstance(error, AgentBusy):
+            self._deadline = time.monotonic() + PATIENCE_S
+            return False
         return time.monotonic() > self._deadline
 
     def _pause(self, error: JissokuError) -> None:
@@ -352,7 +350,7 @@ class Pull:
             self._noted = str(error)
             self._say(f"{error}; trying again")
         pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-        if isinstance(error, _BusyError):
+        if isinstance(error, AgentBusy):
             pause_s = BUSY_PAUSE_S
         self._failures += 1
         if self._control.leave.wait(pause_s):
@@ -375,7 +373,7 @@ class Pull:
                     self._is_ending = True
                 part = self._part(link, key, copy, wait=True)
             copy.finish(part.trials_sha256, part.unfinished)
-        except (HostLost, RecordError, _BusyError):
+        except (HostLost, RecordError, AgentBusy):
             raise
         except JissokuError as error:
             raise _Refused(str(error)) from error
@@ -386,7 +384,7 @@ class Pull:
         limit_s = (request.time_limit or TIME_MAX_S) + PREPARING_S
         part = link.begin(BeginCampaign(id=key, request=request, limit_s=limit_s))
         if part.state is CampaignState.UNKNOWN:
-            raise _BusyError(part.busy.partition(":")[0])
+            raise AgentBusy(part.busy.partition(":")[0])
         model = link.machine().cpu_model
         self._say(f"{model}, begins")
 

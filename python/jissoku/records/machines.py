@@ -6,6 +6,7 @@ has a line for each attempt that has come to its end. `resume.json` has what is 
 it is for this host alone, and no part of the record.
 """
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -111,7 +112,10 @@ class PulledRun:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Continues the copy in a folder, or begins one; RecordError if it cannot be written."""
+        """Continues the copy in a folder, or begins one.
+
+        RecordError: it cannot be written, or another process writes it.
+        """
         self.folder = folder
         self.header_sha256 = ""
         try:
@@ -120,10 +124,14 @@ class PulledRun:
                 raw = (folder / RUN_FILE).read_bytes()
                 self.header_sha256 = hashlib.sha256(raw).hexdigest()
             self._file = os.open(folder / TRIALS_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._lines = files.WholeLines.of(folder / TRIALS_FILE)
             os.ftruncate(self._file, self.offset)
             os.lseek(self._file, self.offset, os.SEEK_SET)
             self._note(RUNNING)
+        except BlockingIOError as error:
+            self.close()
+            raise RecordError(f"{folder}: another process copies this record") from error
         except OSError as error:
             raise self._failed(error) from error
 
