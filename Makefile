@@ -85,14 +85,10 @@ test-python:
 RERUNS := --reruns-delay 5 -raR -o timeout_func_only=true \
   -W default::pytest.PytestUnraisableExceptionWarning
 
-# Targets are built, asked a few times and stopped: several can do that at once.
-CONTESTANTS := tests/targets/test_contestants.py
-
 .PHONY: race-test
 race-test: build $(VENV)/.packages ## Run the slow tests, and those that start servers and generate real load (some minutes).
 	$(PYTEST) -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal --reruns 1 $(RERUNS)
-	$(PYTEST) -m race $(CONTESTANTS) -n $(TESTS_AT_ONCE) --dist loadgroup --reruns 1 $(RERUNS)
-	$(PYTHON) -m pytest -m race --ignore $(CONTESTANTS) --timeout 300 --reruns 2 $(RERUNS)
+	$(PYTHON) -m pytest -m race --timeout 300 --reruns 2 $(RERUNS)
 
 # How many random schedules of requests, reads and handlers `make endurance` tries per transport, and
 # how many random events it gives to the gateway, to the server, and to the load generator.

@@ -25,7 +25,6 @@ PATHS = {
     Capability.DELAY: ["/delay?ms=0", "/delay?ms=1"],
     Capability.FILES: [f"/files/{name}" for name in contract.SIZES],
 }
-INSTALL = "{apps}/install.py"
 ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
 FOLDERS = ["/files", "/files/"]
 HOSTILE = [f"/files/{dots}{OUTSIDE}" for dots in ("../", "%2e%2e/", "..%2f", "/", "./../")]
@@ -74,22 +73,7 @@ CLOSES = {"gunicorn", "uwsgi"}
 RESPAWNS = {"feersum", "starman"}
 
 
-# Targets whose preparation downloads packages are tested by `make race-test` only, several at a
-# time: it waits for downloads, and each stays in the process that has prepared it.
-FETCHED = {r.name for r in RECIPES.values() for step in r.build if INSTALL in step.command}
-FETCHED |= {"parsers"}  # and compiled, which takes a minute
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(
-            name,
-            marks=[pytest.mark.race, pytest.mark.xdist_group(name)] if name in FETCHED else [],
-        )
-        for name in RECIPES
-    ],
-)
+@pytest.fixture(scope="module", params=list(RECIPES))
 def prepared(request: pytest.FixtureRequest, place: BuildPaths) -> PreparedTarget:
     found = prepared_or_skipped(RECIPES[request.param], place)
     if isinstance(found, UnavailableTarget):
