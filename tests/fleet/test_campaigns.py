@@ -16,8 +16,9 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.fleet.campaign_folder import COPIED_FILE, LEASE_FILE
 from jissoku.fleet.campaign_wire import AskCampaign, BeginCampaign, CampaignId, CampaignState
-from jissoku.fleet.campaigns import LEASE_FILE, check_campaign
+from jissoku.fleet.campaigns import check_campaign
 from jissoku.fleet.connecting import session
 from jissoku.fleet.keys import CLIENT, read_keys
 from jissoku.fleet.machines import Control, Pull, measure_machines, resumed_plan
@@ -160,6 +161,32 @@ def test_one_campaign_runs_at_a_time(bench: Bench, steps: Path) -> None:
         while link.part(AskCampaign(id=KEY, wait=True)).state is CampaignState.RUNNING:
             pass
         assert link.begin(other).state is CampaignState.RUNNING
+
+
+def test_a_record_is_removed_once_it_is_copied_and_old(bench: Bench, tmp_path: Path) -> None:
+    """What no client has said to have copied stays, though it has all been sent."""
+    other = BeginCampaign(
+        id=CampaignId(run="f" * 16, machine=1), request=BEGIN.request, limit_s=60.0
+    )
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        measured(plan)
+        copied = bench.folder / plan.key(1, 1).folder()
+        assert (copied / COPIED_FILE).exists()
+        with bench.client() as link:
+            link.begin(BEGIN)
+            eventually(lambda: link.part(AskCampaign(id=KEY)).state is CampaignState.ENDED)
+            link.part(AskCampaign(id=KEY, offset=0, has_all=True))
+            bench.campaigns._keep_days = 0
+            link.begin(other)
+        assert not copied.exists()
+        assert (bench.folder / KEY.folder() / "record" / "trials.jsonl").exists()
+        assert f"campaign {plan.key(1, 1).folder()} is removed: its client has copied it" in (
+            bench.notes
+        )
+        # Its client knows that it has all, and asks for nothing.
+        measured(resumed_plan(tmp_path / "run", VERSION), is_resumed=True)
+    assert trials(tmp_path / "run" / "machine-1") == trials(bench.source)
 
 
 def test_two_clients_at_once_have_one_comparison_after_the_other(

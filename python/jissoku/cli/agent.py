@@ -8,6 +8,7 @@ import msgspec
 
 from jissoku.cli.frame import ExitCode, version_line
 from jissoku.fleet.agent import Agent
+from jissoku.fleet.campaign_folder import KEPT_DAYS
 from jissoku.fleet.campaigns import Campaigns
 from jissoku.fleet.keys import AGENT, ListenAddress, default_folder, make_keys, read_keys
 from jissoku.fleet.permissions import Permissions, addresses_of, resolved
@@ -32,6 +33,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
             repeatable.
         campaigns: Let clients have whole comparisons run on this host, load included, with their
             records in this folder (their --machine).
+        keep: With --campaigns, for how many days a record is kept that its client has copied.
+            Others are kept until you remove them.
         also: With --make-keys, a further host whose agent uses the same keys; repeatable.
     """
 
@@ -43,6 +46,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_commands: Annotated[bool, option("--allow-commands")] = False
     load_to: Annotated[Texts, option("--load-to", metavar="HOST")] = ()
     campaigns: Annotated[Path | None, option("--campaigns", type=DIRECTORY)] = None
+    keep: Annotated[int, option("--keep", metavar="DAYS", type=click.IntRange(0))] = KEPT_DAYS
     also: Annotated[Texts, option("--also", metavar="HOST")] = ()
 
 
@@ -77,7 +81,13 @@ def agent(options: AgentOptions) -> int:
     keys = read_keys(folder, AGENT)
     campaigns = None
     if options.campaigns is not None:
-        campaigns = Campaigns(options.campaigns, permissions, options.recipes, note=click.echo)
+        campaigns = Campaigns(
+            options.campaigns,
+            permissions,
+            options.recipes,
+            keep_days=options.keep,
+            note=click.echo,
+        )
     serving = Agent(
         address, keys, version_line(), click.echo, permissions=permissions, campaigns=campaigns
     )

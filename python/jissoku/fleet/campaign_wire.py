@@ -48,13 +48,14 @@ class AskCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-part"
     """The lines of a record from a position on, in bytes; what is before it, the client has.
 
     `header_sha256` is of the header that the client has. With `wait`, the reply comes when there
-    is something new.
+    is something new. `has_all`: the client has the whole record on its disk.
     """
 
     id: CampaignId
     offset: int = 0
     header_sha256: str = ""
     wait: bool = False
+    has_all: bool = False
 
 
 class EndCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-end"):
@@ -98,3 +99,8 @@ class CampaignPart(msgspec.Struct, frozen=True, kw_only=True):
     code: int | None = None
     output: str = ""
     busy: str = ""
+
+    def is_all(self, offset: int) -> bool:
+        """Whether nothing is added any more, and nothing is beyond this position."""
+        is_over = self.state in {CampaignState.ENDED, CampaignState.CUT_OFF}
+        return is_over and not self.header and offset == self.trials_bytes

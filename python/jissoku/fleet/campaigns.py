@@ -1,12 +1,6 @@
-"""Comparisons that an agent runs on its own host: at most once each, with their records.
-
-A campaign has a folder: `lease.json` is created before anything is started, by the one call that
-succeeds once; `record` is the run; `ended.json` is written when its process has ended. A process
-that runs holds a lock on the lease, so that a later agent knows whether it still does.
-"""
+"""Comparisons that an agent runs on its own host: at most once each, with their records."""
 
 import fcntl
-import hashlib
 import os
 import signal
 import subprocess
@@ -24,8 +18,21 @@ import msgspec
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.fleet import wire
+from jissoku.fleet.campaign_folder import (
+    ENDED_FILE,
+    KEPT_DAYS,
+    LEASE_FILE,
+    OUTPUT_FILE,
+    RECORD,
+    Ended,
+    Lease,
+    end_of,
+    leased,
+    note_copied,
+    read,
+    remove_copied,
+)
 from jissoku.fleet.campaign_wire import (
-    PART_BYTES_MAX,
     AskCampaign,
     BeginCampaign,
     CampaignId,
@@ -37,14 +44,12 @@ from jissoku.fleet.permissions import Permissions
 from jissoku.measure.machine import boot, machine
 from jissoku.model import join_names
 from jissoku.records import files
-from jissoku.records.run_folder import RUN_FILE, TRIALS_FILE, holds_run
+from jissoku.records.run_folder import TRIALS_FILE, holds_run
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import rows
 from jissoku.system.measurement_lock import BUSY, is_measuring, load_seconds_left
 
 COMMAND = (sys.executable, "-m", "jissoku")
-
-LEASE_FILE, ENDED_FILE, OUTPUT_FILE, RECORD = "lease.json", "ended.json", "output.txt", "record"
 
 # How long a reply waits for something new, in seconds, and how often it looks between two loads.
 HOLD_S, LOOK_S = 20.0, 0.25
@@ -54,9 +59,6 @@ STOP_LIMIT_S = 60.0
 
 # The longest campaign, in seconds: what a client asks for beyond it is refused.
 LIMIT_MAX_S = 86_400.0
-
-# The end of what a comparison has printed that a client gets, in bytes.
-OUTPUT_BYTES = 2_000
 
 # Fields of a request that name files or hosts, and what is done instead.
 INSTEAD = {
@@ -70,19 +72,6 @@ INSTEAD = {
     "load_host": "each machine has its servers and its load",
     "machine": "each machine is asked by itself",
 }
-
-
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign was asked: written before it is started."""
-
-    id: CampaignId
-    request: ComparisonRequest
-
-
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a campaign has ended."""
-
-    code: int
 
 
 def check_fields(request: ComparisonRequest) -> None:
@@ -144,11 +133,13 @@ class Campaigns:
         permissions: Permissions,
         recipes: Sequence[str] = (),
         *,
+        keep_days: float = KEPT_DAYS,
         note: Callable[[str], object] = lambda _: None,
         command: Sequence[str] = COMMAND,
     ) -> None:
         """`recipes` are the folders of the agent's own recipes; `note` receives what happens.
 
+        A record that its client has copied is removed `keep_days` later, when a campaign begins.
         InputError if the folder cannot be written.
         """
         try:
@@ -158,6 +149,7 @@ class Campaigns:
         self._folder = folder.absolute()
         self._permissions = permissions
         self._recipes = tuple(str(Path(one).absolute()) for one in recipes)
+        self._keep_days = keep_days
         self._note = note
         self._command = tuple(command)
         self._running: _Running | None = None
@@ -189,7 +181,9 @@ class Campaigns:
                 raise InputError(f"this campaign was begun before: it is {known}, asked twice")
             if busy := self._busy():
                 return CampaignPart(state=known, busy=busy)
-            lease = _leased(place, Lease(id=asked.id, request=asked.request))
+            for name in remove_copied(self._folder, self._keep_days, self._is_over):
+                self._note(f"campaign {name} is removed: its client has copied it")
+            lease = leased(place, Lease(id=asked.id, request=asked.request))
             try:
                 self._start(asked, place, lease)
             finally:
@@ -240,6 +234,8 @@ class Campaigns:
                 continue
             with self._changed:
                 found = self._found(asked.id, asked.offset, asked.header_sha256)
+                if asked.has_all and found.is_all(asked.offset):
+                    note_copied(self._folder / asked.id.folder())
             is_new = found.lines or found.header or found.state is not CampaignState.RUNNING
             if not asked.wait or is_new or time.monotonic() > deadline:
                 return found
@@ -293,13 +289,16 @@ class Campaigns:
         is_whole = holds_run(place / RECORD) and not records.unfinished_reason(place / RECORD)
         return CampaignState.ENDED if is_whole else CampaignState.CUT_OFF
 
+    def _is_over(self, place: Path) -> bool:
+        return self._state(place) in {CampaignState.ENDED, CampaignState.CUT_OFF}
+
     def _found(self, key: CampaignId, offset: int, header_sha256: str) -> CampaignPart:
         place = self._folder / key.folder()
         state, running = self._state(place), self._running
         part = CampaignPart(state=state, busy=self._busy())
         if state is CampaignState.UNKNOWN:
             return part
-        header, lines = _read(place / RECORD, offset, header_sha256)
+        header, lines = read(place / RECORD, offset, header_sha256)
         part = msgspec.structs.replace(part, header=header, lines=lines)
         if state is CampaignState.RUNNING:
             is_own = running is not None and running.id == key
@@ -316,7 +315,7 @@ class Campaigns:
             trials_sha256=trials.sha256,
             unfinished=records.unfinished_reason(place / RECORD),
             code=code,
-            output=_end_of(place / OUTPUT_FILE),
+            output=end_of(place / OUTPUT_FILE),
         )
 
 
@@ -346,50 +345,3 @@ class CampaignSession:
 
 def _time(_: wire.AskTime) -> wire.TimeThere:
     return wire.TimeThere(at_ns=time.monotonic_ns())
-
-
-def _leased(place: Path, lease: Lease) -> int:
-    """The locked descriptor of a lease that is on disk; InputError if another one has it."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(place / LEASE_FILE, flags, 0o600)
-    except FileExistsError:
-        raise InputError("this campaign was begun before: it was asked twice") from None
-    except OSError as error:
-        raise JissokuError(f"the lease cannot be written: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(descriptor, msgspec.json.encode(lease))
-        os.fsync(descriptor)
-        files.sync_folder(place)
-    except OSError as error:
-        os.close(descriptor)
-        raise JissokuError(f"the lease cannot be written: {error.strerror}") from error
-    return descriptor
-
-
-def _read(record: Path, offset: int, header_sha256: str) -> tuple[bytes, bytes]:
-    """The header, if it is another one, and whole lines from a position on."""
-    header = data = b""
-    with suppress(FileNotFoundError):
-        header = (record / RUN_FILE).read_bytes()
-    if hashlib.sha256(header).hexdigest() == header_sha256:
-        header = b""
-    with suppress(FileNotFoundError), (record / TRIALS_FILE).open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if not 0 <= offset <= size:
-            raise InputError(f"the record has {size:,} bytes, and {offset:,} are said to be known")
-        file.seek(offset)
-        data = file.read(PART_BYTES_MAX)
-    # A line that is being written has no end yet.
-    lines = data[: data.rfind(b"\n") + 1]
-    if len(data) == PART_BYTES_MAX and not lines:
-        raise JissokuError("a line of its record is larger than a message may be")
-    return header, lines
-
-
-def _end_of(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_bytes()[-OUTPUT_BYTES:].decode(errors="replace")
-    return ""

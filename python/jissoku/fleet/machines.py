@@ -12,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -373,6 +373,8 @@ class Pull:
                     self._is_ending = True
                 part = self._part(link, key, copy, wait=True)
             copy.finish(part.trials_sha256, part.unfinished)
+            with suppress(JissokuError):  # Without it the machine keeps its record.
+                link.part(_asked(key, copy, has_all=True))
         except (HostLost, RecordError, AgentBusy):
             raise
         except JissokuError as error:
@@ -392,7 +394,7 @@ class Pull:
         self, link: CampaignAgent, key: CampaignId, copy: store.PulledRun, *, wait: bool
     ) -> CampaignPart:
         """The next part, which is on disk here when this returns."""
-        asked = AskCampaign(id=key, offset=copy.offset, header_sha256=copy.header_sha256, wait=wait)
+        asked = _asked(key, copy, wait=wait)
         part = link.part(asked, self._gives_up if wait else self._control.leave.is_set)
         self._failures = 0
         if part.state is not CampaignState.UNKNOWN:
@@ -403,6 +405,14 @@ class Pull:
             copy.append(part.lines)
         self._deadline = time.monotonic() + part.left_s + PATIENCE_S
         return part
+
+
+def _asked(
+    key: CampaignId, copy: store.PulledRun, *, wait: bool = False, has_all: bool = False
+) -> AskCampaign:
+    """A question for what is beyond the copy."""
+    known = copy.header_sha256
+    return AskCampaign(id=key, offset=copy.offset, header_sha256=known, wait=wait, has_all=has_all)
 
 
 def _reason(part: CampaignPart) -> str:
