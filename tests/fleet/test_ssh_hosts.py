@@ -31,6 +31,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]
     (tmp_path / "ssh").mkdir()
     (tmp_path / "client").mkdir()
     monkeypatch.chdir(tmp_path / "client")
+    monkeypatch.setenv("COLUMNS", "300")  # Of tables.
     with ssh_hosts(tmp_path / "ssh") as found:
         yield found
 
@@ -120,6 +121,24 @@ def test_an_agent_that_was_killed_is_started_again(hosts: SshHosts) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "a: runs on " in done.stdout
     assert hosts.agent("a").pid != first.pid
+
+
+def test_a_doctor_names_what_would_spoil_a_measurement(hosts: SshHosts) -> None:
+    assert hosts.init("a", "b").returncode == 0
+    assert hosts.fleet("up").returncode == 0
+    done = hosts.fleet("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = " ".join(done.stdout.split())
+    assert "fine shortest round trips a from here " in shown
+    assert " to b " in shown
+    assert "warning machine a b one has a, b they measure one after the other" in shown
+    agent = hosts.agent("b")
+    os.kill(agent.pid, signal.SIGKILL)
+    eventually(lambda: not agent.runs())
+    done = hosts.fleet("doctor")
+    assert done.returncode == 1
+    assert "b: the agent on " in done.stderr
+    assert "bad path to b a Connection refused let it connect to " in " ".join(done.stdout.split())
 
 
 def test_new_keys_need_a_new_start(hosts: SshHosts) -> None:

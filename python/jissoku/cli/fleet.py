@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from jissoku.cli.doctor import MARKS
 from jissoku.cli.frame import ExitCode, print_message, version_line
 from jissoku.cli.machines import write_machines_report
 from jissoku.cli.progress import ProgressDisplay
@@ -18,13 +19,13 @@ from jissoku.fleet import hosts, plan as plans
 from jissoku.fleet.fleet_file import DEFAULT_FILE, Fleet, Host, read_fleet
 from jissoku.fleet.hosts import HostState
 from jissoku.fleet.machines import measure_machines
-from jissoku.fleet.over_ssh import answered
+from jissoku.fleet.over_ssh import Examined, answered
 from jissoku.measure.selection import folder_for
 from jissoku.report.format import clean
 from jissoku.request.shared import FILE
 
 # What each word takes: hosts, nothing, or one place.
-OF_HOSTS = ("init", "up", "hosts", "down")
+OF_HOSTS = ("init", "up", "hosts", "doctor", "down")
 OF_RUNS = ("run", "resume", "status")
 ACTIONS = (*OF_HOSTS, *OF_RUNS)
 
@@ -41,7 +42,7 @@ REMOTE = "over-ssh"
     type=FILE,
     default=DEFAULT_FILE,
     show_default=True,
-    help="File of the hosts, for init, up, hosts and down; its keys are beside it.",
+    help="File of the hosts, for init, up, hosts, doctor and down; its keys are beside it.",
 )
 @click.option(
     "--ssh", default="ssh", show_default=True, help="With init: words that begin each call of ssh."
@@ -68,8 +69,8 @@ def fleet(
     """Start agents on hosts over SSH, and run comparisons on all of them.
 
     `init HOST...` asks hosts, by their names for ssh, and writes fleet.toml and keys for a week.
-    `up` starts an agent on each host, `hosts` says which are there, and `down` ends them. Then
-    `jissoku compare --fleet fleet.toml` compares on all of them.
+    `up` starts an agent on each host, `hosts` says which are there, `doctor` what would disturb a
+    measurement, and `down` ends them. `jissoku compare --fleet fleet.toml` compares on all of them.
 
     `run PLAN.toml` runs the comparisons of a plan, with a queue for each machine: it begins the
     next one when it has ended the one before, whatever the others do. `resume RUN` continues, and
@@ -163,7 +164,28 @@ def _cells(state: HostState) -> tuple[str, ...]:
     return str(state.machine.cores), escape(model), clock, escape(busy) or "free"
 
 
-HOST_ACTIONS: dict[str, Callable[[Fleet], int]] = {"up": _up, "hosts": _hosts, "down": _down}
+def _doctor(fleet: Fleet) -> int:
+    states: dict[str, HostState] = {}
+    found: dict[str, Examined] = {}
+    answers = Answers(lambda host, state: states.update({host.name: state}))
+    hosts.look(fleet, version_line(), answers.each)
+    examining = Answers(lambda host, one: found.update({host.name: one}))
+    hosts.examine(fleet, version_line(), examining.each)
+    table = Table("", "what", "hosts", "seen", "what to do", box=None, pad_edge=False)
+    for check, names in hosts.findings(fleet, states, found).items():
+        texts = (check.name, " ".join(names), check.observed, check.advice)
+        table.add_row(MARKS[check.state], *(escape(clean(text)) for text in texts))
+    if table.rows:
+        Console(highlight=False).print(table)
+    return max(answers.code(), examining.code())
+
+
+HOST_ACTIONS: dict[str, Callable[[Fleet], int]] = {
+    "up": _up,
+    "hosts": _hosts,
+    "doctor": _doctor,
+    "down": _down,
+}
 
 
 def _comparisons(action: str, place: Path, out: Path | None, *, is_quiet: bool) -> int:

@@ -22,7 +22,7 @@ from jissoku.errors import InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.campaign_wire import CAMPAIGNS
 from jissoku.fleet.campaigns import Campaigns, CampaignSession
-from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
+from jissoku.fleet.channel import Channel, ChannelClosed, OnlyProbed, kept_alive
 from jissoku.fleet.keys import Keys, ListenAddress
 from jissoku.fleet.leftovers import end_leftovers
 from jissoku.fleet.permissions import Permissions
@@ -154,6 +154,8 @@ class Agent:
                         return
                     held.callback(self._serving.release)
                 self._serve_session(channel, hello, peer)
+            except OnlyProbed:
+                pass
             except (ChannelClosed, wire.WireError) as error:
                 self._note(f"{peer}: the client {error}")
             except JissokuError as error:

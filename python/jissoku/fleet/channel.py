@@ -32,6 +32,10 @@ class ChannelClosed(JissokuError):  # noqa: N818 - it says what happened
     """The connection has ended; the message is the end of a sentence."""
 
 
+class OnlyProbed(ChannelClosed):
+    """The other end has connected and said nothing, as paths are measured."""
+
+
 class GaveUp(Exception):  # noqa: N818 - not an error
     """A wait was given up, as after Ctrl-C."""
 
@@ -58,6 +62,8 @@ class Channel:
         try:
             self._connection.settimeout(limit_s)
             self._connection.do_handshake()
+        except ssl.SSLEOFError as error:
+            raise OnlyProbed("has closed the connection before its handshake") from error
         except (OSError, ValueError) as error:
             reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
             raise ChannelClosed(f"is refused: {reason or 'it has not proven itself'}") from error

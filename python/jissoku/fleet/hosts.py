@@ -4,7 +4,7 @@ import json
 import secrets
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +17,11 @@ from jissoku.fleet.clock import ClockBound
 from jissoku.fleet.connecting import AgentBusy, session
 from jissoku.fleet.fleet_file import Fleet, FleetFile, Host, check_name, read_fleet
 from jissoku.fleet.keys import CLIENT, ListenAddress, keys_of_host, make_keys, read_keys
+from jissoku.fleet.path import PROBES, PathSeen
 from jissoku.fleet.ssh import Ssh, on_all
+from jissoku.measure.machine import HealthCheck, State
 from jissoku.model import Machine
+from jissoku.model.wording import short_time
 from jissoku.records import files
 
 # What an agent runs that has not been asked to.
@@ -173,6 +176,63 @@ class HostState:
     machine: Machine
     clock: ClockBound
     busy: str
+
+
+def findings(
+    fleet: Fleet, states: Mapping[str, HostState], found: Mapping[str, over_ssh.Examined]
+) -> dict[HealthCheck, list[str]]:
+    """What would spoil a measurement, and the paths; each with the names of its hosts.
+
+    `states` and `found` have what is known of hosts, by their names.
+    """
+    rows: dict[HealthCheck, list[str]] = defaultdict(list)
+    found = {host.name: found[host.name] for host in fleet.hosts if host.name in found}
+    for host in fleet.hosts:
+        times = []
+        if host.name in states:
+            times.append(f"from here {short_time(states[host.name].clock.round_trip_ns)}")
+        if host.name in found:
+            examined = found[host.name]
+            same = [name for name, one in found.items() if one.boot == examined.boot != ""]
+            for check in (*examined.checks, *_same_machine(same)):
+                rows[check].append(host.name)
+            for other in fleet.hosts:
+                if path := examined.paths.get(other.address):
+                    if path.floor_ns is not None:
+                        times.append(f"to {other.name} {short_time(path.floor_ns)}")
+                    for check in _path_checks(other, path):
+                        rows[check].append(host.name)
+        if times:
+            check = HealthCheck("shortest round trips", State.FINE, ", ".join(times))
+            rows[check].append(host.name)
+    return rows
+
+
+def _same_machine(names: Sequence[str]) -> Iterator[HealthCheck]:
+    if len(names) > 1:
+        advice = "they measure one after the other; a verdict about machines needs several"
+        yield HealthCheck("machine", State.WARN, f"one has {', '.join(names)}", advice)
+
+
+def _path_checks(other: Host, path: PathSeen) -> Iterator[HealthCheck]:
+    name = f"path to {other.name}"
+    if path.failure:
+        advice = f"let it connect to {other.address}, and start what listens: `jissoku fleet up`"
+        yield HealthCheck(name, State.BAD, path.failure, advice)
+    elif path.lost:
+        seen = f"{path.lost} of {PROBES} handshakes were not answered within a second"
+        yield HealthCheck(name, State.WARN, seen, "a path that loses packets rejects trials")
+
+
+def examine(fleet: Fleet, version: str, each: Each[over_ssh.Examined]) -> None:
+    """Has each host look for what disturbs measurements, and try the paths to all others."""
+    ssh = Ssh(fleet.ssh, version)
+
+    def asked(host: Host) -> over_ssh.Examined:
+        others = tuple(one.address for one in fleet.hosts if one is not host)
+        return ssh.ask(host, over_ssh.Examine(addresses=others), over_ssh.Examined)
+
+    on_all(fleet.hosts, asked, each, ssh.close)
 
 
 def look(fleet: Fleet, version: str, each: Each[HostState]) -> None:

@@ -26,7 +26,9 @@ import msgspec
 
 from jissoku.errors import InputError, JissokuError
 from jissoku.fleet.keys import ListenAddress
-from jissoku.measure.machine import boot, machine
+from jissoku.fleet.load_wire import Echo
+from jissoku.fleet.path import PathSeen, probe
+from jissoku.measure.machine import HealthCheck, State, boot, machine, run_health_checks
 from jissoku.model import Machine
 from jissoku.records import files
 from jissoku.system.processes import PROC, read_stat, start_ticks
@@ -62,7 +64,13 @@ class StopAgent(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
     address: str
 
 
-Question = Look | StartAgent | StopAgent
+class Examine(msgspec.Struct, frozen=True, kw_only=True, tag="examine"):
+    """What disturbs measurements there, and the paths to other agents, at these addresses."""
+
+    addresses: tuple[str, ...]
+
+
+Question = Look | StartAgent | StopAgent | Examine
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +107,14 @@ class StoppedAgent(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     campaigns: int
     folder: str
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """`checks` that are not fine; `paths` by address; `boot` is that of the host."""
+
+    checks: tuple[HealthCheck, ...]
+    paths: dict[str, PathSeen]
+    boot: str
 
 
 class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,4 +300,13 @@ def _end(agent: KnownAgent) -> None:
         )
 
 
-ANSWERS: dict[type, Any] = {Look: _look, StartAgent: _start, StopAgent: _stop}
+def _examine(asked: Examine) -> Examined:
+    paths = {}
+    for text in asked.addresses:
+        address = ListenAddress.parse(text, "address")
+        paths[text] = probe(Echo(host=address.host, port=address.port))
+    checks = tuple(check for check in run_health_checks() if check.state is not State.FINE)
+    return Examined(checks=checks, paths=paths, boot=boot())
+
+
+ANSWERS: dict[type, Any] = {Look: _look, StartAgent: _start, StopAgent: _stop, Examine: _examine}

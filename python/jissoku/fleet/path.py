@@ -8,8 +8,10 @@ path, with the queues that it has at that moment, and nothing that programs do i
 import socket
 import statistics
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from jissoku.fleet.load_wire import Echo, PathTimes
 from jissoku.system.address import tcp_info
@@ -17,6 +19,10 @@ from jissoku.system.address import tcp_info
 # Before a load, and how often during it: a hundredth of the packets of a slow server's load.
 IDLE_ECHOES = 8
 INTERVAL_S = 0.1
+
+# Of a path that is tried without load, and the time between two: an agent that is slow to accept
+# them would have its kernel drop those that are too many, which is no loss of the path.
+PROBES, PROBE_INTERVAL_S = 20, 0.02
 
 # One that takes longer was lost.
 LIMIT_S = 1.0
@@ -28,6 +34,34 @@ def round_trip_ns(echo: Echo) -> int | None:
         found = tcp_info(connection)
         return None if found is None else found.round_trip_us * 1_000
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathSeen:
+    """What some handshakes have shown of a path.
+
+    Attributes:
+        floor_ns: The shortest round trip; None if none was answered.
+        lost: How many were not answered in time, of `PROBES`.
+        failure: Why none was answered.
+    """
+
+    floor_ns: int | None
+    lost: int
+    failure: str = ""
+
+
+def probe(echo: Echo) -> PathSeen:
+    """Tries a path, one handshake after the other; gives up at the first if nothing listens."""
+    try:
+        socket.create_connection((echo.host, echo.port), LIMIT_S).close()
+    except OSError as error:
+        return PathSeen(floor_ns=None, lost=PROBES, failure=error.strerror or str(error))
+    found: list[int] = []
+    for _ in range(PROBES):
+        found += _known([round_trip_ns(echo)])
+        time.sleep(PROBE_INTERVAL_S)
+    return PathSeen(floor_ns=min(found, default=None), lost=PROBES - len(found))
 
 
 class PathProbe:
