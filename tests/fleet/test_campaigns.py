@@ -21,7 +21,7 @@ from jissoku.fleet.campaign_wire import AskCampaign, BeginCampaign, CampaignId, 
 from jissoku.fleet.campaigns import check_campaign
 from jissoku.fleet.connecting import session
 from jissoku.fleet.keys import CLIENT, read_keys
-from jissoku.fleet.machines import Control, Pull, measure_machines, resumed_plan
+from jissoku.fleet.machines import Control, MachinesPlan, Pull, measure_machines, resumed_plan
 from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.remote import RemoteHost
 from jissoku.measure.machines import read_machines
@@ -299,6 +299,62 @@ def test_a_comparison_that_another_one_has_forestalled_is_asked_for_again(
     assert begun(bench) == 2
     assert trials(tmp_path / "run" / "machine-1-attempt-2") == trials(bench.source)
     assert store.read_outcomes(tmp_path / "run")[1].reason == ""
+
+
+def test_what_has_come_is_taken_and_nothing_is_begun_or_ended(
+    bench: Bench, steps: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    copy = run / "machine-1"
+    notes: list[str] = []
+
+    def take(plan: MachinesPlan) -> list[str]:
+        notes.clear()
+        assert measure_machines([plan], notes.append, takes_only=True) == (True, "")
+        return notes
+
+    with running([bench]):
+        plan = plan_of([bench], run)
+        assert take(plan) == []
+        assert not copy.exists()
+        copy.mkdir()  # As a client that was killed when it had asked for the first part.
+        assert take(plan) == ["run: machine 1: it was not begun."]
+        with bench.client() as link:
+            begin = BeginCampaign(id=plan.key(1, 1), request=plan.request_of(1), limit_s=60.0)
+            link.begin(begin)
+        for lines in (3, 7):
+            allow(steps, lines)
+            eventually(lambda: lines_of(bench) == allowed(steps))
+            assert take(plan) == ["run: machine 1: it goes on."]
+            assert trials(copy).count(b"\n") == lines
+        assert store.read_outcomes(run) == {}
+    assert "its agent cannot be reached: Connection refused; start it" in take(plan)[0]
+    assert store.read_outcomes(run) == {}
+
+
+def lines_of(bench: Bench) -> int:
+    return sum(
+        path.read_bytes().count(b"\n") for path in bench.folder.glob("*/*/record/trials.jsonl")
+    )
+
+
+def test_a_comparison_that_has_ended_is_taken_as_a_whole(
+    bench: Bench, steps: Path, tmp_path: Path
+) -> None:
+    with running([bench]):
+        plan = plan_of([bench], tmp_path / "run")
+        (tmp_path / "run" / "machine-1").mkdir()
+        allow(steps, 1000)
+        with bench.client() as link:
+            key = plan.key(1, 1)
+            link.begin(BeginCampaign(id=key, request=plan.request_of(1), limit_s=60.0))
+            while link.part(AskCampaign(id=key, wait=True)).state is CampaignState.RUNNING:
+                pass
+        for _ in range(2):
+            assert measure_machines([plan], print, takes_only=True) == (True, "")
+        assert trials(tmp_path / "run" / "machine-1") == trials(bench.source)
+        assert store.read_outcomes(tmp_path / "run")[1].reason == ""
+    assert begun(bench) == 1
 
 
 def test_a_connection_that_is_cut_costs_nothing(bench: Bench, steps: Path, tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def test_several_machines_are_compared_reported_and_not_measured_again(
     assert again.return_value == 0
     assert [begun(bench) for bench in benches] == [1, 1, 1, 0]
     assert (tmp_path / "run" / "report.html").read_bytes() == report
+    for action in ("pull", "status"):
+        listed = run("fleet", action, "run")
+        assert listed.return_value == 0
+        assert [line.rpartition(", ")[2] for line in listed.stdout.splitlines()] == ["finished"] * 3
 
 
 def test_a_machine_with_too_few_blocks_leaves_it_incomplete(benches: list[Bench], run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from jissoku.request.shared import FILE
 
 # What each word takes: hosts, nothing, or one place.
 OF_HOSTS = ("init", "up", "hosts", "doctor", "down")
-OF_RUNS = ("run", "resume", "status")
+OF_RUNS = ("run", "resume", "pull", "status")
 ACTIONS = (*OF_HOSTS, *OF_RUNS)
 
 # What the others ask a host for, over ssh.
@@ -73,8 +74,9 @@ def fleet(
     measurement, and `down` ends them. `jissoku compare --fleet fleet.toml` compares on all of them.
 
     `run PLAN.toml` runs the comparisons of a plan, with a queue for each machine: it begins the
-    next one when it has ended the one before, whatever the others do. `resume RUN` continues, and
-    `status RUN` prints what has come. A host runs `over-ssh` for the others.
+    next one when it has ended the one before, whatever the others do. `resume RUN` continues,
+    `pull RUN` copies what has come meanwhile and begins nothing, and `status RUN` prints what is
+    here; RUN may also be that of `compare`. A host runs `over-ssh` for the others.
 
     Exit codes: 0 success, 1 a host failed or was lost, 2 bad input, 4 a comparison has no
     verdict, 130 interrupted.
@@ -189,7 +191,13 @@ HOST_ACTIONS: dict[str, Callable[[Fleet], int]] = {
 
 
 def _comparisons(action: str, place: Path, out: Path | None, *, is_quiet: bool) -> int:
-    if action == "status":
+    if action in {"status", "pull"}:
+        if action == "pull":
+            note = partial(click.echo, err=True)
+            found = plans.resumed_plans(place, version_line())
+            _, lost = measure_machines(found, note, takes_only=True)
+            if lost:
+                raise JissokuError(lost)
         for line in plans.status(place):
             click.echo(line)
         return ExitCode.OK

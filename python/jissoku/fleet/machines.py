@@ -166,16 +166,21 @@ def _require_free(plan: MachinesPlan) -> None:
 
 
 def measure_machines(
-    plans: Sequence[MachinesPlan], note: Callable[[str], object], *, is_resumed: bool = False
+    plans: Sequence[MachinesPlan],
+    note: Callable[[str], object],
+    *,
+    is_resumed: bool = False,
+    takes_only: bool = False,
 ) -> tuple[bool, str]:
     """Has all machines measure what they have not yet, until each has ended or is given up.
 
     A machine that several plans name runs one comparison after the other, without waiting for other
     machines. Returns whether it was not interrupted, and why records cannot be written here any
     more: what is on disk can be resumed. Ctrl-C ends the comparisons after their trials, and pulls
-    what they have; a second one leaves them.
+    what they have; a second one leaves them. With `takes_only` it pulls what there is now, and
+    neither begins nor ends anything.
     """
-    control = Control()
+    control = Control(takes_only=takes_only)
     queues: dict[ListenAddress, list[Pull]] = defaultdict(list)
     for plan in plans:
         for machine in missing(plan):
@@ -196,7 +201,7 @@ def measure_machines(
                     note(event)
                 elif event is Signal.DONE:
                     left -= 1
-                elif control.stop.is_set():
+                elif control.stop.is_set() or takes_only:
                     break
                 else:
                     control.stop.set()
@@ -222,9 +227,11 @@ class Control:
     """What the threads of all machines share.
 
     `stop` ends comparisons after their trials, and `leave` the threads, without ending anything.
+    With `takes_only` the threads begin and end nothing, and wait for nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_only: bool = False) -> None:
+        self.takes_only = takes_only
         # Lines of progress, why nothing can be written here, and signals. What is put from the
         # handler of Ctrl-C must not wait for a lock: this queue is made for that.
         self.events: queue.SimpleQueue[str | RecordError | Signal] = queue.SimpleQueue()
@@ -277,6 +284,8 @@ class Pull:
         attempts = store.attempts(self._plan.folder, self._machine)
         known = store.read_outcomes(self._plan.folder).get(self._machine)
         has_ended = known is not None and known.attempt == attempts
+        if self._control.takes_only and (has_ended or not attempts):
+            return
         attempt = attempts + 1 if has_ended or not attempts else attempts
         self._deadline = time.monotonic() + PATIENCE_S
         outcome = self._attempted(attempt)
@@ -285,6 +294,8 @@ class Pull:
 
     def _is_asked_again(self, outcome: Outcome, attempts: int) -> bool:
         """Whether another attempt follows: an earlier run's was cut off, or has found no place."""
+        if self._control.takes_only:
+            return False
         is_busy = outcome.reason.startswith(BUSY)
         if is_busy and self._control.leave.wait(BUSY_PAUSE_S):
             raise GaveUp
@@ -330,6 +341,9 @@ class Pull:
             except (_Refused, InputError) as refusal:
                 return str(refusal)
             except JissokuError as error:
+                if self._control.takes_only:
+                    self._is_open = True
+                    return str(error)
                 if self._is_over(error):
                     self._is_open = True
                     return "its agent cannot be reached any more"
@@ -362,7 +376,7 @@ class Pull:
             if part.state is CampaignState.UNKNOWN:
                 if copy.offset:
                     return "its machine has no record of it any more"
-                if self._control.stop.is_set():
+                if self._control.stop.is_set() or self._control.takes_only:
                     self._is_open = True
                     return "it was not begun"
                 self._begin(link, key)
@@ -371,7 +385,11 @@ class Pull:
                 if self._control.stop.is_set() and not self._is_ending:
                     link.end(key)
                     self._is_ending = True
-                part = self._part(link, key, copy, wait=True)
+                is_news = part.header or part.lines
+                if self._control.takes_only and not is_news:
+                    self._is_open = True
+                    return "it goes on"
+                part = self._part(link, key, copy, wait=not self._control.takes_only)
             copy.finish(part.trials_sha256, part.unfinished)
             with suppress(JissokuError):  # Without it the machine keeps its record.
                 link.part(_asked(key, copy, has_all=True))

@@ -91,7 +91,12 @@ def resumed_plans(folder: Path, version: str) -> list[MachinesPlan]:
 
 
 def comparisons(folder: Path) -> list[Path]:
-    """The folders of a plan's comparisons, in the order in which they were made."""
+    """The folders of a plan's comparisons, in the order in which they were made.
+
+    The folder of one comparison is that alone.
+    """
+    if store.holds_machines(folder):
+        return [folder]
     found = [place for place in folder.glob("*") if store.holds_machines(place)]
     if not found:
         raise InputError(f"{folder} holds no comparisons on several machines")
