@@ -6,8 +6,9 @@ import pytest
 
 from jissoku.inference import checks
 from jissoku.inference.path import is_path_bound, losses, mostly_path
+from jissoku.inference.run_warnings import _of_warnings
 from jissoku.model import updated
-from jissoku.model.summary import Bottleneck
+from jissoku.model.summary import Bottleneck, Severity
 from jissoku.model.trial import (
     Capacity,
     CapacityStep,
@@ -121,6 +122,41 @@ def test_lost_segments_are_those_of_a_host() -> None:
     one = host(tcp_segments=10_000, tcp_retransmits=1)
     many = host(tcp_segments=10_000_000, tcp_retransmits=90)
     assert list(losses(seen(one, many))) == []
+
+
+def sliced(conditions: MachineConditions) -> dict[str, str]:
+    measured = factories.arm_measurement("a")
+    return messages(factories.trial(TrialKind.TIME_SLICED, measured, conditions=conditions))
+
+
+def test_time_slices_of_a_rate_over_a_network_with_losses_are_said_to_be_no_measurement() -> None:
+    """In one place, with what each end has lost: a loss holds a slice, and delays those after."""
+    lossy = host(tcp_segments=10_000, tcp_retransmits=3, tcp_timeouts=2)
+    both = seen(host(), lossy, tcp_segments=20_000, tcp_retransmits=30, round_trip_ns=1 * MS)
+    found = sliced(both)
+    assert found["lossy-slices"] == (
+        "the servers' host: 30 TCP segments of 20,000 were retransmitted; load host 2: a TCP"
+        " retransmission timer expired 2 times: each loss holds a time slice, and those after it"
+        " begin late"
+    )
+    assert not {"path-losses", "retransmits"} & set(found)
+    here = sliced(seen(tcp_timeouts=1, round_trip_ns=1 * MS))["lossy-slices"]
+    assert here.startswith("the servers' host: a TCP retransmission timer expired once: ")
+    # On one machine nothing is lost for long, and a closed loop waits with one connection alone.
+    assert "retransmits" in sliced(seen(tcp_timeouts=1))
+    assert {"path-losses", "retransmits"} <= set(messages(closed_loop(both)))
+    assert "lossy-slices" not in sliced(seen(host(), round_trip_ns=1 * MS, tcp_segments=9_000))
+
+
+def test_the_report_says_what_to_do_about_them() -> None:
+    measured = factories.arm_measurement("a")
+    lossy = seen(host(tcp_timeouts=2), round_trip_ns=1 * MS)
+    trial = factories.trial(TrialKind.TIME_SLICED, measured, conditions=lossy)
+    checked = updated(trial, failed_checks=checks.trial_checks(trial))
+    (found,) = [one for one in _of_warnings([checked], {}) if "time slices" in one.title.lower()]
+    assert found.severity is Severity.WARNING
+    assert "--closed-loop" in found.remedy
+    assert "expired 2 times" in found.text
 
 
 def test_a_host_without_a_response_is_not_path_bound() -> None:

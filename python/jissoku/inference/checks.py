@@ -316,15 +316,24 @@ def _edges(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
         yield "edges", WARNING, text
 
 
+def _losses(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
+    """Segments that were lost, which no server is charged with."""
+    is_remote = bool(seen.load_hosts) or seen.round_trip_ns is not None
+    is_sliced = trial.kind is TrialKind.TIME_SLICED and trial.workload.rate_rps is not None
+    is_held = is_remote and is_sliced
+    here = path.lost_segments(seen, path.LOST_MAX if is_held else RETRANSMITS_MAX)
+    there = list(path.losses(seen))
+    if is_held and (here or there):
+        every = [f"the servers' host: {here}"] * bool(here) + there
+        yield "lossy-slices", WARNING, said("checks", "lossy-slices", losses="; ".join(every))
+        return
+    if here:
+        yield "retransmits", WARNING, here
+    for text in there:
+        yield "path-losses", WARNING, text
+
+
 def _counters(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
-    lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
-    if seen.tcp_timeouts:
-        text = f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
-        yield "retransmits", WARNING, text
-    elif lost > RETRANSMITS_MAX * (sent or 0):
-        of = "" if sent is None else f"of {sent:,} "
-        segments = f"TCP {plural(sent or lost, 'segment')} {plural(lost, 'was', 'were')}"
-        yield "retransmits", WARNING, f"{lost} {of}{segments} retransmitted"
     is_known = any(one.listen_drops is not None for one in trial.measurements)
     if seen.listen_overflows and not is_known:  # Else it is said of the target.
         text = f"a listen queue overflowed {times(seen.listen_overflows)}"
@@ -351,8 +360,6 @@ def _path(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     if trial.kind is TrialKind.CLOSED_LOOP and bottleneck([seen]) is Bottleneck.PATH:
         found = path.slowest(seen)
         yield "path", WARNING, f"path-bound: {found.text if found else ''}"
-    for text in path.losses(seen):
-        yield "path-losses", WARNING, text
     if text := load_hosts.differing(seen):
         yield "load-hosts-differ", WARNING, text
 
@@ -376,7 +383,7 @@ MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[Finding]], 
     _right_answers, _sound_accounts, _connections, _little, _pace, _drift, _latency_of_path,
 )  # fmt: skip
 MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], ...] = (
-    _steal, _foreign, _watched, _stall, _edges, _counters, _generator, _path,
+    _steal, _foreign, _watched, _stall, _edges, _losses, _counters, _generator, _path,
 )  # fmt: skip
 
 

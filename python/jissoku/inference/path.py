@@ -7,7 +7,7 @@ without load, and all the time during it, with the queues that the load makes in
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jissoku.model.trial import ArmMeasurement, MachineConditions
+from jissoku.model.trial import ArmMeasurement, LoadHostConditions, MachineConditions
 from jissoku.model.wording import plural, short_time, times
 
 # Of the median latency: a path that takes more of it than the server and all of its queues.
@@ -63,13 +63,21 @@ def is_path_bound(seen: MachineConditions) -> bool:
 def losses(seen: MachineConditions) -> Iterator[str]:
     """What load hosts had to send again, each with its number."""
     for number, host in enumerate(seen.load_hosts, 1):
-        lost, sent = host.tcp_retransmits or 0, host.tcp_segments or 0
-        if host.tcp_timeouts:
-            expired = times(host.tcp_timeouts)
-            yield f"load host {number}: a TCP retransmission timer expired {expired}"
-        elif lost > max(1, LOST_MAX * sent):
-            segments = f"{plural(lost, 'segment')} of {sent:,} {plural(lost, 'was', 'were')}"
-            yield f"load host {number}: {lost} TCP {segments} retransmitted"
+        if text := lost_segments(host, LOST_MAX, at_least=2):
+            yield f"load host {number}: {text}"
+
+
+def lost_segments(
+    seen: MachineConditions | LoadHostConditions, part_max: float, *, at_least: int = 1
+) -> str:
+    """What was sent again if that is more than a part of the segments, as a sentence; or empty."""
+    lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
+    if seen.tcp_timeouts:
+        return f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
+    if lost < at_least or lost <= part_max * (sent or 0):
+        return ""
+    of = "" if sent is None else f" of {sent:,}"
+    return f"{lost} TCP {plural(lost, 'segment')}{of} {plural(lost, 'was', 'were')} retransmitted"
 
 
 def mostly_path(seen: MachineConditions, measurement: ArmMeasurement) -> str:

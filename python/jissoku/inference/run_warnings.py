@@ -347,7 +347,7 @@ def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWar
         title, example = TEXTS["titles"].get(name, name), found[0][1].message
         severity = Severity.WARNING if name in INVALIDATING_CHECKS else Severity.NOTE
         shown = warning("check", title=title, arms=arms, example=example)
-        yield updated(shown, severity=severity)
+        yield updated(shown, severity=severity, remedy=TEXTS["check-remedies"].get(name, ""))
 
 
 # With the rate, and with the condition of the verdicts.
@@ -356,7 +356,7 @@ SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
 # Check warnings that weaken a value of the report.
 INVALIDATING_CHECKS = {
     "rate-not-reached", "late-sends", "little", "drift", "generator-busy", "path", "path-losses",
-    "load-hosts-differ",
+    "load-hosts-differ", "lossy-slices",
 }  # fmt: skip
 
 
