@@ -261,7 +261,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_forwarder_that_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     words = (sys.executable, "-c", "import sys; sys.exit('no device')")
-    monkeypatch.setattr("jissoku.fleet.emulated.COMMAND", words)
+    monkeypatch.setattr("jissoku.fleet.emulated.PROGRAM", words)
     monkeypatch.setattr("jissoku.fleet.emulated.make_keys", lambda *_: None)
     monkeypatch.setattr("jissoku.fleet.emulated.shutil.which", lambda name: f"/bin/{name}")
     with pytest.raises(InputError, match="here: no device; run it as root"), emulated_bench("1.0"):

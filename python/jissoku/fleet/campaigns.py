@@ -4,7 +4,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -48,8 +47,7 @@ from jissoku.records.run_folder import TRIALS_FILE, holds_run
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import rows
 from jissoku.system.measurement_lock import BUSY, is_measuring, load_seconds_left
-
-COMMAND = (sys.executable, "-m", "jissoku")
+from jissoku.system.program import PROGRAM
 
 # How long a reply waits for something new, in seconds, and how often it looks between two loads.
 HOLD_S, LOOK_S = 20.0, 0.25
@@ -135,7 +133,7 @@ class Campaigns:
         *,
         keep_days: float = KEPT_DAYS,
         note: Callable[[str], object] = lambda _: None,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = PROGRAM,
     ) -> None:
         """`recipes` are the folders of the agent's own recipes; `note` receives what happens.
 

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +23,7 @@ from jissoku.fleet.keys import CLIENT, ListenAddress, make_keys, read_keys
 from jissoku.fleet.load_agent import LoadAgent
 from jissoku.model import Run, updated
 from jissoku.system.cores import available_cores, partition_cores
+from jissoku.system.program import PROGRAM
 
 # Addresses for benchmarks (RFC 2544, RFC 6890), of the load's side and of the servers'.
 NEAR, FAR = "198.18.0.1", "198.18.0.2"
@@ -40,8 +40,6 @@ BECOME_AGENT = """
 echo ready && read -r _ && ip link set lo up && ip addr add {address} dev {device} &&
 ip link set {device} up && exec "$@"
 """
-
-COMMAND = (sys.executable, "-m", "jissoku")
 
 
 class EmulatedNetwork:
@@ -122,13 +120,13 @@ def emulated_bench(version: str) -> Iterator[EmulatedBench]:
 
 
 def _agent(keys: Path, host: str, port: int, *more: str) -> tuple[str, ...]:
-    return (*COMMAND, "agent", "--listen", f"{host}:{port}", "--keys", str(keys), *more)
+    return (*PROGRAM, "agent", "--listen", f"{host}:{port}", "--keys", str(keys), *more)
 
 
 def _forwarder(held: ExitStack, near: str, far: str) -> subprocess.Popen[str]:
     """Both interfaces, with what forwards between them on the load's cores."""
     cores = ",".join(map(str, partition_cores(available_cores()).generator))
-    process = _started(held, (*COMMAND, "lab", "network", near, far, "--cores", cores))
+    process = _started(held, (*PROGRAM, "lab", "network", near, far, "--cores", cores))
     assert process.stdout is not None
     if not process.stdout.readline().startswith("forwarding"):
         said = process.stderr.read().strip() if process.stderr else ""

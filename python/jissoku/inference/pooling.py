@@ -164,18 +164,17 @@ class _Pooling:
         self.variances = np.maximum([one.variance for one in found], VARIANCE_MIN)
         self.freedom = np.array([one.freedom for one in found])
 
-    def at(self, variance: float) -> tuple[float, float, float]:
-        """Mean, its variance, and the weighted sum of squares around it."""
-        weights = 1 / (self.variances + variance)
-        mean = float(weights @ self.means / weights.sum())
-        return mean, float(1 / weights.sum()), float(weights @ (self.means - mean) ** 2)
-
-    def at_each(self, variances: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def at(self, variances: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Of each variance between: mean, its variance, and the weighted sum of squares around."""
         weights = 1 / (self.variances + variances[:, None])
         mass = weights.sum(axis=1)
         means = weights @ self.means / mass
         squares = (weights * (self.means - means[:, None]) ** 2).sum(axis=1)
         return means, 1 / mass, squares
+
+    def at_one(self, variance: float) -> tuple[float, float, float]:
+        mean, its_variance, squares = (float(one[0]) for one in self.at(np.array([variance])))
+        return mean, its_variance, squares
 
 
 def random_effects(found: Sequence[LogRatio]) -> RandomEffects | None:
@@ -189,8 +188,8 @@ def random_effects(found: Sequence[LogRatio]) -> RandomEffects | None:
         return None
     pooling = _Pooling(found)
     above = float(np.ptp(pooling.means)) ** 2
-    tau2 = _root(lambda variance: pooling.at(variance)[2] - (count - 1), above)
-    centre, variance, squares = pooling.at(tau2)
+    tau2 = _root(lambda variance: pooling.at_one(variance)[2] - (count - 1), above)
+    centre, variance, squares = pooling.at_one(tau2)
     error = math.sqrt(variance * max(1.0, squares / (count - 1)))
     return RandomEffects(centre, error, math.sqrt(tau2), count - 1)
 
@@ -211,10 +210,10 @@ def half_width_of_next(found: Sequence[LogRatio]) -> float:
     assert effects is not None, "one value predicts no other"
     top = 1e4 * (float(np.ptp(pooling.means)) ** 2 + float(pooling.variances.max()))
     edges = np.concatenate([[0.0], np.geomspace(1e-12 * top, top, GRID)])
-    below = special.chdtrc(effects.freedom, pooling.at_each(edges)[2])
+    below = special.chdtrc(effects.freedom, pooling.at(edges)[2])
     nodes = np.concatenate([[0.0], (edges[1:] + edges[:-1]) / 2])
     mass = np.diff(below, prepend=0.0)
-    means, variances, _ = pooling.at_each(nodes)
+    means, variances, _ = pooling.at(nodes)
     spreads, away = np.sqrt(nodes + variances), means - effects.mean
 
     def excess(half: float) -> float:
@@ -232,7 +231,7 @@ def p_differ(found: Sequence[LogRatio]) -> float:
     """
     pooling, count = _Pooling(found), len(found)
     weights = 1 / pooling.variances
-    squares = pooling.at(0.0)[2]
+    squares = pooling.at_one(0.0)[2]
     lost = float(((1 - weights / weights.sum()) ** 2 / pooling.freedom).sum())
     if lost == 0:
         return float(special.chdtrc(count - 1, squares))
@@ -242,7 +241,7 @@ def p_differ(found: Sequence[LogRatio]) -> float:
 
 def i_squared(found: Sequence[LogRatio]) -> float:
     """The part of the variance that is between them (Higgins and Thompson, 2002)."""
-    squares = _Pooling(found).at(0.0)[2]
+    squares = _Pooling(found).at_one(0.0)[2]
     return max(0.0, 1 - (len(found) - 1) / squares) if squares else 0.0
 
 

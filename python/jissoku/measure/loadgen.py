@@ -5,7 +5,6 @@ starts and ends counting. Everything else that is observed of them is in `observ
 """
 
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -34,6 +33,7 @@ from jissoku.model import plural, updated
 from jissoku.system import processes
 from jissoku.system.interruption import Endable
 from jissoku.system.measurement_lock import load_window
+from jissoku.system.program import PROGRAM
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.supervisor import supervisor
 
@@ -391,7 +391,7 @@ def command(
         options["--expect-status"] = spec.status
     if spec.body is not None and work.match is model.Match.BYTES:
         options["--expect-body"] = f"@{files / 'body'}"
-    words = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
+    words = [*PROGRAM, "load", "--json", "--events"]
     if share is not None:
         words.append("--armed")
     options |= _pace(spec, part)

@@ -21,6 +21,7 @@ from jissoku.model.calibration import InstalledTool, LoadPoint, Scenario, Tool
 from jissoku.system import processes as system, toml_file
 from jissoku.system.address import sockets_of
 from jissoku.system.interruption import Interruption
+from jissoku.system.program import PROGRAM
 
 # Limit for the oracle's start, which allocates memory for two million requests.
 START_S = 20.0
@@ -118,7 +119,7 @@ class Oracle(AbstractContextManager["Oracle"]):
         socket_path = folder / "socket"
         is_unix = bool(setup.ask.get("unix"))
         listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
-        words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
+        words = [*PROGRAM, "oracle", "--until-eof"]
         words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
         if tools:
             words += ["--stall-monitor", ",".join(map(str, sorted({*cores, *tools})))]

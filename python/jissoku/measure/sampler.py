@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, Self
@@ -13,6 +12,7 @@ from jissoku.errors import JissokuError
 from jissoku.model import CoreAssignment, updated
 from jissoku.model.profile import Samples
 from jissoku.system.processes import process_tree
+from jissoku.system.program import PROGRAM
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
@@ -71,7 +71,7 @@ class Profiler:
         """
         own = ",".join(map(str, cores.generator))
         words = ["-F", str(frequency), "-d", f"{limit_s + GRACE_S:.0f}s", "--cores", own, str(root)]
-        self._command = [sys.executable, "-m", "jissoku", "sample", *words]
+        self._command = [*PROGRAM, "sample", *words]
 
     def __enter__(self) -> Self:
         """Waits until it samples; ProfilerError if it may not, or the process does not exist."""

@@ -19,6 +19,7 @@ import msgspec
 
 from jissoku.system.address import Peers
 from jissoku.system.processes import read_living, read_stat, tasks
+from jissoku.system.program import PROGRAM
 
 SLEEPS = frozenset("SD")
 
@@ -52,7 +53,7 @@ def python_functions(root: int, cores: Sequence[int]) -> Iterator[dict[int, dict
     `cores` are those of the sampler.
     """
     own = ",".join(map(str, cores))
-    command = [sys.executable, "-m", "jissoku", "sample", "--waiting", "--cores", own, str(root)]
+    command = [*PROGRAM, "sample", "--waiting", "--cores", own, str(root)]
     found: dict[int, dict[str, str]] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sampler:
         try:

@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from jissoku.model.updated import updated
 from jissoku.system.background import on_cores
 from jissoku.system.measurement_lock import is_measuring
 from jissoku.system.processes import start_ticks
+from jissoku.system.program import PROGRAM
 
 FOLDER = ".ui"
 WAITING_MAX = 20
@@ -199,8 +199,6 @@ class JobQueue:
         self.changed.notify_all()
 
 
-COMMAND = (sys.executable, "-m", "jissoku")
-
 # Between SIGINT, after which a run ends its targets and keeps its trials, and SIGKILL.
 STOP_LIMIT_S = 60.0
 
@@ -215,7 +213,7 @@ class Runner:
     def __init__(
         self,
         queue: JobQueue,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = PROGRAM,
         cores: Collection[int] | None = None,
     ) -> None:
         """Jobs may use `cores`; default: those of the thread that enters the block."""

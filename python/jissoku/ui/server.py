@@ -29,9 +29,10 @@ from jissoku.request.options import option
 from jissoku.system.background import background_cores, call_in_idle_class, registered_viewer
 from jissoku.system.cores import available_cores, pin_process
 from jissoku.system.measurement_lock import load_seconds_left
+from jissoku.system.program import PROGRAM
 from jissoku.ui import fresh_links, job_pages, pages
 from jissoku.ui.guard import Access, Guard
-from jissoku.ui.jobs import COMMAND, JobQueue, JobServices, Runner
+from jissoku.ui.jobs import JobQueue, JobServices, Runner
 from jissoku.ui.quiet import ENCODINGS, Quiet, Streams
 from jissoku.ui.render import PageError, Site, static_files
 from jissoku.ui.run_index import Indexer, RunIndex
@@ -160,7 +161,7 @@ class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
     draw: DrawFlameGraph = lambda *_: ""
-    command: Sequence[str] = COMMAND
+    command: Sequence[str] = PROGRAM
 
 
 @contextmanager

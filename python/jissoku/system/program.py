@@ -1,0 +1,5 @@
+"""The command that starts this installation again, for processes of its own."""
+
+import sys
+
+PROGRAM = (sys.executable, "-m", "jissoku")
