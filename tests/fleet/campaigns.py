@@ -18,11 +18,15 @@ from jissoku.fleet.machines import MachinesPlan, measure_machines, new_plan
 from jissoku.fleet.permissions import Permissions
 from jissoku.records import RunWriter
 from jissoku.request import ComparisonRequest
+from jissoku.targets import catalogue
 from tests.fleet.conftest import VERSION
 from tests.inference import factories
 
 REPLAY = Path(__file__).with_name("replay.py")
 ARMS = ("a", "b")
+
+# Of an agent that has recipes of these names.
+PERMISSIONS = Permissions(recipes=dict.fromkeys(ARMS, catalogue.recipes()["http-server"]))
 
 
 def recorded(folder: Path, log_ratio: float = 0.3, *, seed: int = 1, blocks: int = 9) -> Path:
@@ -49,7 +53,7 @@ class Bench:
     folder: Path
     source: Path
     steps: Path | None = None
-    permissions: Permissions = field(default_factory=Permissions)
+    permissions: Permissions = field(default_factory=lambda: PERMISSIONS)
     version: str = VERSION
     port: int = 0
     notes: list[str] = field(default_factory=list)
@@ -102,7 +106,7 @@ def running(benches: Sequence[Bench]) -> Iterator[None]:
 
 def plan_of(benches: Sequence[Bench], folder: Path, **asked: object) -> MachinesPlan:
     request = ComparisonRequest(
-        arms=ARMS,
+        arms=asked.pop("arms", ARMS),  # type: ignore[arg-type]
         machine=tuple(bench.address.text for bench in benches),
         server_keys=str(benches[0].keys),
         seed=1,

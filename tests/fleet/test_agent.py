@@ -299,7 +299,7 @@ def test_an_agent_that_ends_is_reported_by_every_later_request(agent: RunningAge
 
 
 def test_an_address_in_use_is_refused(agent: RunningAgent) -> None:
-    with pytest.raises(InputError, match=r"--listen 127\.0\.0\.1:"):
+    with pytest.raises(InputError, match=r"--listen 127\.0\.0\.1:[0-9]+: Address already in use$"):
         agents.Agent(agent.address, read_keys(agent.keys, AGENT), VERSION, str)
 
 

@@ -22,14 +22,25 @@ from jissoku.fleet.campaigns import check_campaign
 from jissoku.fleet.connecting import session
 from jissoku.fleet.keys import CLIENT, read_keys
 from jissoku.fleet.machines import Control, MachinesPlan, Pull, measure_machines, resumed_plan
-from jissoku.fleet.permissions import Permissions
+from jissoku.fleet.permissions import Permissions, resolved
 from jissoku.fleet.remote import RemoteHost
 from jissoku.measure.machines import read_machines
 from jissoku.model.machines import MachinesVerdict
 from jissoku.records import machines as store
 from jissoku.request import ComparisonRequest
 from jissoku.system import measurement_lock
-from tests.fleet.campaigns import ARMS, Bench, begun, measured, plan_of, recorded, running, trials
+from jissoku.targets import catalogue
+from tests.fleet.campaigns import (
+    ARMS,
+    PERMISSIONS,
+    Bench,
+    begun,
+    measured,
+    plan_of,
+    recorded,
+    running,
+    trials,
+)
 from tests.fleet.conftest import VERSION, RunningAgent
 
 KEY = CampaignId(run="0123456789abcdef", machine=1)
@@ -508,6 +519,34 @@ def test_a_full_disk_there_begins_nothing(
     assert reason == "on the agent's host: the lease cannot be written: No space left on device"
 
 
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        ({"cmd": ("mine=./x",)}, "--cmd mine=./x: with `jissoku agent --allow-commands`"),
+        ({"url": ("mine=http://127.0.0.1:1/",)}, "`jissoku agent --allow-url http://127.0.0.1:1/`"),
+        (
+            {"arms": ("a", "unheard-of")},
+            "no such target: .*with `jissoku agent --recipes DIR`",
+        ),
+    ],
+)
+def test_what_one_machine_refuses_is_begun_on_none(
+    bench: Bench, tmp_path: Path, asked: dict[str, object], refusal: str
+) -> None:
+    every = catalogue.recipes()
+    free = Permissions(
+        commands=True,
+        urls=(resolved("http://127.0.0.1:1/"),),
+        recipes=dict.fromkeys((*ARMS, "unheard-of"), every["http-server"]),
+    )
+    other = Bench(bench.keys, tmp_path / "other", bench.source, permissions=free)
+    with running([other, bench]):
+        with pytest.raises(InputError, match=f"{re.escape(bench.address.text)}: .*{refusal}"):
+            plan_of([other, bench], tmp_path / "run", **asked)
+        plan_of([other], tmp_path / "alone", **asked)
+    assert not (tmp_path / "run").exists()
+
+
 def test_another_version_is_refused_before_anything_begins(bench: Bench, tmp_path: Path) -> None:
     other = Bench(bench.keys, tmp_path / "other", bench.source, version="jissoku of another test")
     with running([bench, other]), pytest.raises(InputError, match="install the same version"):
@@ -532,7 +571,10 @@ def test_an_agent_runs_none_unless_its_operator_has_said_so(
     [
         ({"cmd": ("a=./server",)}, "--cmd a=./server: with `jissoku agent --allow-commands`"),
         ({"url": ("a=http://127.0.0.1:1/",)}, "--allow-url"),
-        ({"recipes": ("folder",)}, "--recipes: a machine has recipes of its own"),
+        (
+            {"recipes": ("folder",)},
+            "--recipes: recipes of other folders have to be on each machine: start its",
+        ),
         ({"body": "@file"}, "--body: write the body itself"),
         ({"raw": ("file",)}, "--raw: it is a file of one host"),
         ({"baseline": "v1.0"}, "--baseline"),
@@ -548,11 +590,11 @@ def test_what_names_a_file_or_is_not_permitted_is_refused(
 ) -> None:
     request = ComparisonRequest(**asked)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=re.escape(reason)):
-        check_campaign(request, Permissions())
+        check_campaign(request, PERMISSIONS)
 
 
 def test_what_a_body_says_is_no_file() -> None:
-    check_campaign(ComparisonRequest(arms=ARMS, body="{}", method="POST"), Permissions())
+    check_campaign(ComparisonRequest(arms=ARMS, body="{}", method="POST"), PERMISSIONS)
 
 
 @pytest.mark.parametrize("run", ["", "../../../etc", "0123456789ABCDEF", "0" * 17])

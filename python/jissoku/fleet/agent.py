@@ -78,7 +78,9 @@ class Agent:
             here = (self._host, address.port)
             self._listener = socket.create_server(here, family=family, backlog=BACKLOG)
         except OSError as error:
-            raise InputError(f"--listen {address.text}: {error.strerror}") from error
+            # Of a port that is taken, Python adds the address in words of its own.
+            reason = str(error.strerror).partition(" (while")[0]
+            raise InputError(f"--listen {address.text}: {reason}") from error
         self._pending = threading.BoundedSemaphore(PENDING_MAX)
         self._serving = threading.Lock()
         self._channels: set[Channel] = set()

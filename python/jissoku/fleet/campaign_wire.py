@@ -44,6 +44,12 @@ class BeginCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign"):
     limit_s: float
 
 
+class CheckCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-check"):
+    """Whether this comparison would be run there, before any machine begins it."""
+
+    request: ComparisonRequest
+
+
 class AskCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-part"):
     """The lines of a record from a position on, in bytes; what is before it, the client has.
 
@@ -64,7 +70,7 @@ class EndCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-end")
     id: CampaignId
 
 
-CampaignRequest = BeginCampaign | AskCampaign | EndCampaign
+CampaignRequest = BeginCampaign | CheckCampaign | AskCampaign | EndCampaign
 OtherRequest = LoadRequest | CampaignRequest
 
 

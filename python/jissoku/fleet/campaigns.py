@@ -37,10 +37,12 @@ from jissoku.fleet.campaign_wire import (
     CampaignId,
     CampaignPart,
     CampaignState,
+    CheckCampaign,
     EndCampaign,
 )
 from jissoku.fleet.permissions import Permissions
 from jissoku.measure.machine import boot, machine
+from jissoku.measure.selection import arm_names
 from jissoku.model import join_names
 from jissoku.records import files
 from jissoku.records.run_folder import TRIALS_FILE, holds_run
@@ -60,7 +62,8 @@ LIMIT_MAX_S = 86_400.0
 
 # Fields of a request that name files or hosts, and what is done instead.
 INSTEAD = {
-    "recipes": "a machine has recipes of its own: start its agent with --recipes",
+    "recipes": "recipes of other folders have to be on each machine: start its agent with"
+    " `jissoku agent --recipes DIR`",
     "baseline": "a baseline is built on one machine: name two --cmd",
     "build": "it belongs to --baseline",
     "raw": "it is a file of one host",
@@ -94,6 +97,12 @@ def check_campaign(request: ComparisonRequest, permissions: Permissions) -> None
         permissions.require_commands(f"--cmd {text}")
     for text in request.url:
         permissions.server_at(text.partition("=")[2])
+    try:
+        arm_names(request, has_floor=True, known=permissions.recipes)
+    except InputError as error:
+        raise InputError(
+            f"{error} (recipes of other folders: start it with `jissoku agent --recipes DIR`)"
+        ) from error
 
 
 @dataclass(slots=True)
@@ -156,10 +165,16 @@ class Campaigns:
     def answers(self, give_up: Callable[[], bool]) -> dict[type, Callable[[Any], msgspec.Struct]]:
         """The answers to requests; `give_up` is asked while a reply waits."""
         return {
+            CheckCampaign: self.check,
             BeginCampaign: self.begin,
             AskCampaign: lambda asked: self.part(asked, give_up),
             EndCampaign: self.end,
         }
+
+    def check(self, asked: CheckCampaign) -> CampaignPart:
+        """Says what measures on this machine now; InputError for what is refused."""
+        check_campaign(asked.request, self._permissions)
+        return CampaignPart(state=CampaignState.UNKNOWN, busy=self._busy())
 
     def begin(self, asked: BeginCampaign) -> CampaignPart:
         """Starts a campaign, which happens once for each identifier.

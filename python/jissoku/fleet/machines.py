@@ -157,10 +157,10 @@ def _addresses(request: ComparisonRequest) -> tuple[ListenAddress, ...]:
 
 
 def _require_free(plan: MachinesPlan) -> None:
-    """Before any machine begins: all of them can be reached, and measure nothing else."""
+    """Before any machine begins: all can be reached, permit it, and measure nothing else."""
     for machine, address in enumerate(plan.addresses, 1):
         with session(address, plan.keys, plan.version, CampaignAgent, CAMPAIGNS) as link:
-            part = link.part(AskCampaign(id=plan.key(machine, 1)))
+            part = link.check(plan.request_of(machine))
         if part.busy:
             raise InputError(f"{address.text}: {part.busy}")
 

@@ -229,9 +229,14 @@ def prepare_targets(
     return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
 
 
-def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
-    """The names of arms, before preparing takes minutes; InputError if one has no recipe."""
-    known = catalogue.recipes(wanted.recipes)
+def arm_names(
+    wanted: Request, *, has_floor: bool, known: Mapping[str, Recipe] | None = None
+) -> set[str]:
+    """The names of arms, before preparing takes minutes; InputError if one has no recipe.
+
+    `known` None: recipes are those of this host.
+    """
+    known = catalogue.recipes(wanted.recipes) if known is None else known
     words = _words(known, wanted)
     for _, target in words:
         catalogue.get_recipe(known, split_version(target)[0])
