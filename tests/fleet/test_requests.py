@@ -13,10 +13,8 @@ from jissoku.model.updated import updated
 from jissoku.report import method
 from jissoku.request import (
     ComparisonRequest,
-    ExplanationRequest,
     ProfileRequest,
     SweepRequest,
-    TuningRequest,
 )
 from jissoku.request.options import is_complete
 from jissoku.targets.process import _at_host
@@ -36,29 +34,9 @@ def test_what_needs_this_machine_is_refused(asked: dict[str, Any], word: str) ->
         check_request(request)
 
 
-@pytest.mark.parametrize(
-    ("asked", "word"),
-    [
-        ({"target": "nginx", "config": "nginx.conf"}, "--config"),
-        ({"target": "nginx", "listen": "8080"}, "--listen"),
-    ],
-)
-def test_what_explain_needs_here_is_refused(asked: dict[str, Any], word: str) -> None:
-    request = ExplanationRequest(server_host="srv:7470", **asked)
-    with pytest.raises(InputError, match=f"--server-host and {word} exclude each other: .*; .*"):
-        check_server_host(request)
-
-
 def test_a_sweep_over_a_unix_socket_of_another_host_is_refused() -> None:
     request = SweepRequest(arms=("nginx",), server_host="srv:7470", unix=True)
     with pytest.raises(InputError, match=r"--server-host and --unix exclude each other: .*; .*"):
-        check_server_host(request)
-
-
-@pytest.mark.parametrize("asked", [{"config": "nginx.conf"}, {"listen": "8080"}])
-def test_what_a_tuning_needs_here_is_refused(asked: dict[str, Any]) -> None:
-    request = TuningRequest(target="nginx", server_host="srv:7470", **asked)
-    with pytest.raises(InputError, match=r"--server-host and --\w+ exclude each other: .*; .*"):
         check_server_host(request)
 
 

@@ -14,12 +14,15 @@ from jissoku import records
 from jissoku.cli.explain import tune
 from jissoku.errors import InputError
 from jissoku.fleet import wire
+from jissoku.fleet.config_wire import PrepareConfigured
 from jissoku.fleet.remote import RemoteHost
-from jissoku.measure.host import ServerHost
+from jissoku.measure.host import LocalHost, ServerHost, required
 from jissoku.measure.knob_changes import target_of_recipe
+from jissoku.model import ConfigFile, Origin, Workload
 from jissoku.request import TuningRequest
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.response import send_request
 from tests.fleet.conftest import COMMANDS, RunningAgent, running_agent
 from tests.fleet.fakes import CORES, LOST, FakeHost, without_load
 
@@ -146,3 +149,83 @@ def test_a_command_has_the_knobs_of_the_server_that_it_starts_there(keys_folder:
         assert found is not None
         assert {"workers", "keep_alive"} <= {knob.name for knob in found.knobs}
         assert "+" in found.diff(("keep_alive",))
+
+
+NGINX = """events {{}}
+include {folder}/more/*.conf;
+http {{
+    sendfile off;
+    server {{ listen 8080; root {folder}/www; }}
+}}
+"""
+HAPROXY = """defaults
+    mode http
+    timeout client 10s
+    timeout connect 10s
+    timeout server 10s
+frontend all
+    bind :8080
+    http-request return status 200 content-type text/plain string "of the user"
+"""
+
+
+def configuration(folder: Path, name: str) -> Path:
+    """A configuration of the user, with what it includes and serves."""
+    (folder / "www").mkdir()
+    (folder / "www" / "index.html").write_text("of the user")
+    (folder / "more").mkdir()
+    (folder / "more" / "workers.conf").write_text("worker_rlimit_nofile 1024;\n")
+    path = folder / f"{name}.conf"
+    path.write_text(NGINX.format(folder=folder) if name == "nginx" else HAPROXY)
+    return path
+
+
+@pytest.mark.parametrize(("name", "knob"), [("nginx", "sendfile"), ("haproxy", "")])
+def test_a_configuration_of_the_user_runs_there_as_it_would_here(
+    keys_folder: Path, tmp_path: Path, name: str, knob: str
+) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    recipe = catalogue.recipes()[name]
+    path = configuration(tmp_path, name)
+    knobs = (knob or recipe.knob[0].name,)
+    here = LocalHost()
+    local = here.tuning_target_of_file(required(here, recipe), recipe, recipe.knob, path, "")
+    with running_agent(keys_folder, permissions=COMMANDS) as agent, agent.client() as host:
+        base = prepared(host, name)
+        there = host.tuning_target_of_file(base, recipe, recipe.knob, path, "")
+        assert there.diff(knobs) == local.diff(knobs)
+        assert set(there.skipped) == set(local.skipped)
+        plain, switched = there.prepared(()), there.prepared(knobs)
+        assert plain is there.prepared(()), "it is prepared once"
+        for one, own in ((plain, local.prepared(())), (switched, local.prepared(knobs))):
+            assert one.arm().config_sha256 == own.arm().config_sha256
+            assert (one.name, one.origin) == (name, Origin.COMMAND)
+        assert plain.start is not None
+        assert plain.start.command == local.prepared(()).start.command  # type: ignore[union-attr]
+        with host.start(switched, Workload(), seed=1, cores=(), workers=None) as running:
+            host.wait_until_ready(running, Workload(), lambda: False, str)
+            assert send_request(running.address, Workload()).body == b"of the user"
+        with pytest.raises(InputError, match=f"{name} is changed already"):
+            host.tuning_target_of_file(switched, recipe, recipe.knob, path, "").prepared(())
+        outside = PrepareConfigured(
+            prepared=0,
+            name=name,
+            command=("true",),
+            config=(ConfigFile(name="../x", text=""),),
+            is_tls=False,
+            upstreams=(),
+            folder="",
+        )
+        with pytest.raises(InputError, match=r"'\.\./x' is no path below the folder of a start"):
+            host.ask(outside, wire.PrepareResult)
+
+
+@needs_nginx
+def test_a_configuration_is_commands(agent: RunningAgent, tmp_path: Path) -> None:
+    path = configuration(tmp_path, "nginx")
+    with agent.client() as host:
+        tuning = host.tuning_target_of_file(prepared(host, "nginx"), RECIPE, RECIPE.knob, path, "")
+        refusal = "it runs nginx as its recipe configures it: with `jissoku agent --allow-commands`"
+        with pytest.raises(InputError, match=refusal):
+            tuning.prepared(())

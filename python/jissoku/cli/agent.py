@@ -27,8 +27,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         recipes: Folder of recipes that clients may name, too; repeatable.
         allow_url: A server that runs here already, and that clients may observe (their --url);
             repeatable.
-        allow_commands: Let clients run any command as this user (--cmd, recipes and experiments of
-            their own, bisect), and not only recipes of this host.
+        allow_commands: Let clients run any command as this user (--cmd, recipes, experiments and
+            configurations of their own, bisect), and not only recipes of this host.
         load_to: Let clients have load sent from this host to that one, which makes it a load host;
             repeatable.
         campaigns: Let clients have whole comparisons run on this host, load included, with their

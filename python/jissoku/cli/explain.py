@@ -18,7 +18,7 @@ from jissoku.measure import selection
 from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
 from jissoku.measure.host import ServerHost, required
-from jissoku.measure.knob_changes import TuningTarget, target_of_file
+from jissoku.measure.knob_changes import TuningTarget
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
 from jissoku.measure.reports import problem_of, write_explanation, write_tuning
 from jissoku.measure.tune import tune as run_tuning
@@ -94,7 +94,7 @@ def _with_knobs(
     """A recipe's target with these knobs, or the user's configuration with them."""
     if request.config is None:
         return host.tuning_target(base, recipe, knobs)
-    return target_of_file(recipe, base, knobs, Path(request.config), request.listen)
+    return host.tuning_target_of_file(base, recipe, knobs, Path(request.config), request.listen)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:

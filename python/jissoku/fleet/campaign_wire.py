@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from jissoku.errors import InputError
+from jissoku.fleet.config_wire import PrepareConfigured
 from jissoku.fleet.load_wire import LoadRequest
 from jissoku.request import ComparisonRequest
 
@@ -71,7 +72,7 @@ class EndCampaign(msgspec.Struct, frozen=True, kw_only=True, tag="campaign-end")
 
 
 CampaignRequest = BeginCampaign | CheckCampaign | AskCampaign | EndCampaign
-OtherRequest = LoadRequest | CampaignRequest
+OtherRequest = LoadRequest | CampaignRequest | PrepareConfigured
 
 
 class CampaignState(StrEnum):

@@ -7,6 +7,7 @@ its operator's `--allow-commands`.
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,17 +15,24 @@ import msgspec
 from jissoku.design.variants import arms
 from jissoku.errors import InputError
 from jissoku.fleet import wire
+from jissoku.fleet.config_wire import PREFIX, PrepareConfigured
 from jissoku.fleet.permissions import Permissions
 from jissoku.fleet.preparing import Preparations
 from jissoku.measure import experiment_file
 from jissoku.measure.host import build_paths
-from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
+from jissoku.measure.knob_changes import (
+    TuningTarget,
+    nginx_prefix,
+    target_of_command,
+    target_of_recipe,
+)
 from jissoku.measure.microbenchmark import SYSCALL_BENCHMARK, run_on
 from jissoku.model import Origin, Recipe
 from jissoku.model.experiment import ConfigChange, Experiment, Microbenchmark
 from jissoku.targets import catalogue
 from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.user_configuration import ListenAddress, of_user
 
 # Benchmarks that a client may have prepared.
 BENCHMARKS_MAX = 64
@@ -84,6 +92,7 @@ class Installed:
         """What answers each request."""
         return {
             wire.PrepareChanged: self._prepare_changed,
+            PrepareConfigured: self._prepare_configured,
             wire.AskKnobs: self._knobs,
             wire.PrepareSwitched: self._prepare_switched,
             wire.PrepareBenchmark: self._prepare_benchmark,
@@ -96,6 +105,25 @@ class Installed:
         if not is_known:
             self._permissions.require_commands(REFUSED.format(what=f"changes {base.name}"))
         return self._offered_changed(base.with_changes(asked.changes).with_upstream(asked.upstream))
+
+    def _prepare_configured(self, asked: PrepareConfigured) -> wire.PrepareResult:
+        """A configuration names files, and may start programs: it is commands."""
+        base = self._unchanged(asked.prepared)
+        self._permissions.require_commands(f"it runs {base.name} as its recipe configures it")
+        if wrong := [one.name for one in asked.config if not catalogue.is_below(one.name)]:
+            raise InputError(f"{wrong[0]!r} is no path below the folder of a start")
+        prefix = nginx_prefix(base) if PREFIX in asked.command else ""
+        made = of_user(
+            base,
+            asked.name,
+            chosen=ListenAddress(address="", is_tls=asked.is_tls),
+            command=(prefix if word == PREFIX else word for word in asked.command),
+            unix="",
+            config=asked.config,
+            upstreams=asked.upstreams,
+            folder=Path(asked.folder) if asked.folder else None,
+        )
+        return self._offered_changed(made)
 
     def _unchanged(self, number: int) -> PreparedTarget:
         base = self._preparations.target(number)

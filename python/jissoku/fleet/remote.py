@@ -5,12 +5,15 @@ import random
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from jissoku.errors import HostLost, InputError, JissokuError, TargetError
 from jissoku.fleet import wire
 from jissoku.fleet.channel import Channel, GaveUp
 from jissoku.fleet.clock import Translation, window_edges
+from jissoku.fleet.config_wire import PREFIX, PrepareConfigured
 from jissoku.fleet.counts import Spans, observation
 from jissoku.fleet.inspection import RemoteInspector
 from jissoku.fleet.installed import recipes
@@ -20,7 +23,7 @@ from jissoku.fleet.repository import RemoteRepository
 from jissoku.measure.conditions import expired_timers
 from jissoku.measure.host import EmulatedNetwork, TargetLauncher
 from jissoku.measure.inspection import Inspector
-from jissoku.measure.knob_changes import TuningTarget, difference
+from jissoku.measure.knob_changes import TuningTarget, difference, target_of_file
 from jissoku.measure.loadgen import Generate, LoadgenError, LoadSpec, generate_here
 from jissoku.measure.machine import machine
 from jissoku.measure.microbenchmark import ROUND_LIMIT_S, BenchmarkRound
@@ -168,6 +171,32 @@ class RemoteHost(Link):
         names = tuple(knob.name for knob in knobs)
         asked = wire.AskKnobs(prepared=self._number_of(base), names=names)
         return self._tuned(recipe.name, base, self.ask(asked, wire.Knobs))
+
+    def tuning_target_of_file(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob], file: Path, listen: str
+    ) -> TuningTarget:
+        """It is read and changed here, and its text is sent; what it names has to be there."""
+        there = len(self.production_cores().server), PREFIX
+        found = target_of_file(base, recipe, knobs, file, listen, there)
+
+        @cache
+        def prepared(names: tuple[str, ...]) -> PreparedTarget:
+            return self._configured(base, found.prepared(names))
+
+        return updated(found, prepared=prepared)
+
+    def _configured(self, base: PreparedTarget, made: PreparedTarget) -> PreparedTarget:
+        assert made.start is not None, "a configuration is run"
+        asked = PrepareConfigured(
+            prepared=self._number_of(base),
+            name=made.name,
+            command=made.start.command,
+            config=made.config,
+            is_tls=made.is_tls,
+            upstreams=made.user_upstreams,
+            folder=str(made.folder or ""),
+        )
+        return self._known(self.ask(asked, wire.PrepareResult))
 
     def tuning_target_of_command(
         self, base: PreparedTarget, recipes: Mapping[str, Recipe]

@@ -9,11 +9,17 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from jissoku.errors import InputError
 from jissoku.measure.inspection import Inspector, LocalInspector
-from jissoku.measure.knob_changes import TuningTarget, target_of_command, target_of_recipe
+from jissoku.measure.knob_changes import (
+    TuningTarget,
+    target_of_command,
+    target_of_file,
+    target_of_recipe,
+)
 from jissoku.measure.loadgen import (
     Generate,
     LoadSpec,
@@ -125,6 +131,11 @@ class ServerHost(Protocol):
         self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob]
     ) -> TuningTarget:
         """A recipe's target with these of its knobs; InputError if there are none."""
+
+    def tuning_target_of_file(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob], file: Path, listen: str
+    ) -> TuningTarget:
+        """A recipe's target that runs the user's configuration, a file of this machine."""
 
     def tuning_target_of_command(
         self, base: PreparedTarget, recipes: Mapping[str, Recipe]
@@ -295,6 +306,11 @@ class LocalHost:
         self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob]
     ) -> TuningTarget:
         return target_of_recipe(recipe, knobs, base)
+
+    def tuning_target_of_file(
+        self, base: PreparedTarget, recipe: Recipe, knobs: Sequence[Knob], file: Path, listen: str
+    ) -> TuningTarget:
+        return target_of_file(base, recipe, knobs, file, listen)
 
     def tuning_target_of_command(
         self, base: PreparedTarget, recipes: Mapping[str, Recipe]

@@ -39,29 +39,48 @@ class TuningTarget:
 
 
 def target_of_file(
-    recipe: Recipe, base: PreparedTarget, knobs: Sequence[Knob], file: Path, listen: str
+    base: PreparedTarget,
+    recipe: Recipe,
+    knobs: Sequence[Knob],
+    file: Path,
+    listen: str,
+    host: tuple[int, str] | None = None,
 ) -> TuningTarget:
-    """The user's configuration of nginx or HAProxy, which is only read; `base` is its recipe's."""
+    """The user's configuration of nginx or HAProxy, which is only read; `base` is its recipe's.
+
+    `host` is how many cores it may have, and what relative paths of nginx refer to; None: those of
+    this machine.
+    """
+    cores, prefix = host or (None, "")
     if recipe.name == "haproxy":
         return target_of_haproxy_configuration(file, base, knobs, listen=listen)
     if recipe.name != "nginx":
         raise InputError(f"--config is for nginx and haproxy: no reader exists for {recipe.name}'s")
-    return target_of_configuration(file, base, knobs, prefix=_prefix(base), listen=listen)
+    prefix = prefix or nginx_prefix(base)
+    return target_of_configuration(file, base, knobs, prefix=prefix, listen=listen, cores=cores)
 
 
 def target_of_configuration(
-    path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, prefix: str, listen: str = ""
+    path: Path,
+    base: PreparedTarget,
+    knobs: Sequence[Knob],
+    *,
+    prefix: str,
+    listen: str = "",
+    cores: int | None = None,
 ) -> TuningTarget:
     """The user's nginx configuration, which is only read; `base` is prepared from its recipe.
 
-    Its relative paths refer to `prefix`. Requests go to `listen`; empty: it is chosen.
+    Its relative paths refer to `prefix`. Requests go to `listen`; empty: it is chosen. `cores` is
+    how many it may have; None: those of this machine.
     """
+    count = len(available_cores()) if cores is None else cores
     original = nginx_config.read(path)
     nginx_sandbox.require_http(original)
     address = nginx_sandbox.choose_listen_address(original, listen)
 
     def unfit(knob: Knob) -> str:
-        reason = nginx_config.unfit(original, knob, len(available_cores()))
+        reason = nginx_config.unfit(original, knob, count)
         return reason or (ALREADY_SET if nginx_config.switch(original, knob) == original else "")
 
     return _target(
@@ -176,7 +195,7 @@ def _target(
     )
 
 
-def _prefix(base: PreparedTarget) -> str:
+def nginx_prefix(base: PreparedTarget) -> str:
     """The folder that relative paths of a configuration refer to, as nginx was built."""
     command = [str(base.values["program"]), "-V"]
     try:

@@ -69,9 +69,6 @@ RequestOfHost = (
 INSTEAD_ON_ANOTHER_HOST = {
     "--baseline": "a baseline is built here; build both there, and name them with two --cmd",
     "--unix": "a Unix socket is reached on its own host only; leave it out",
-    "--config": "a configuration is read here; name a command that reads it there with `jissoku"
-    " explain --cmd`, or run this without an agent there",
-    "--listen": "it belongs to --config; leave it out",
     "a longer -d than 10m": "an agent ends what takes so long; shorten it",
 }
 
@@ -145,8 +142,6 @@ def check_server_host(request: RequestOfHost) -> None:
     given = {
         "--baseline": baseline and not Path(baseline).is_dir(),
         "--unix": getattr(request, "unix", False),
-        "--config": getattr(request, "config", None),
-        "--listen": getattr(request, "listen", ""),
         "a longer -d than 10m": getattr(request, "duration", 0.0) > REMOTE_WINDOW_MAX_S,
     }
     if isinstance(request, ComparisonRequest) and request.load_host:

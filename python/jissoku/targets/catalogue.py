@@ -47,10 +47,15 @@ def _mistakes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         yield from _pattern("sources", recipe.sources.pattern, "hash")
     yield from _placeholders(recipe)
     for index, config in enumerate(recipe.config):
-        path = Path(config.name)
-        if path.is_absolute() or not path.name or ".." in path.parts:
+        if not is_below(config.name):
             yield ("config", index, "name"), "must be a path below {run}"
     yield from _knobs(recipe)
+
+
+def is_below(name: str) -> bool:
+    """Whether a file of this name is written into the folder of a start, and nowhere else."""
+    path = Path(name)
+    return bool(path.name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
