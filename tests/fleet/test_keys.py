@@ -82,9 +82,12 @@ def test_each_host_has_a_certificate_of_its_own(tmp_path: Path) -> None:
             *("ca.crt", "token", "agent.crt", "agent.key")
         }
         read_keys(copied, AGENT)
+        read_keys(place, AGENT, host)
         assert decode(str(copied / "agent.crt"))["subjectAltName"] == (name,)
         with pytest.raises(InputError, match=r"client\.crt: No such file"):
             read_keys(copied, CLIENT)
+    with pytest.raises(InputError, match=r"agent\.crt: No such file"):
+        read_keys(place, AGENT, "10.0.0.4")
     with pytest.raises(
         InputError, match=r"agent-10\.0\.0\.4\.crt: No such .* `jissoku fleet init`"
     ):

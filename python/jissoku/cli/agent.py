@@ -78,7 +78,7 @@ def agent(options: AgentOptions) -> int:
         recipes=catalogue.recipes(options.recipes),
         load_to=load_to,
     )
-    keys = read_keys(folder, AGENT)
+    keys = read_keys(folder, AGENT, address.host)
     campaigns = None
     if options.campaigns is not None:
         campaigns = Campaigns(

@@ -215,12 +215,14 @@ class Keys:
     token: bytes
 
 
-def read_keys(folder: Path, role: str) -> Keys:
-    """Reads the keys of the agent or the client.
+def read_keys(folder: Path, role: str, host: str = "") -> Keys:
+    """Reads the keys of the agent or the client; of an agent at a host that has its own, these.
 
     InputError if they are not there, others could read them, they are no keys, or have expired.
     """
     certificate, key = _files(role)
+    if role == AGENT and (folder / _files(_agent_of(host))[0]).exists():
+        certificate, key = _files(_agent_of(host))
     _check_private(folder, (AUTHORITY, TOKEN, certificate, key))
     kind = ssl.PROTOCOL_TLS_SERVER if role == AGENT else ssl.PROTOCOL_TLS_CLIENT
     context = ssl.SSLContext(kind)
