@@ -196,6 +196,7 @@ def test_a_configuration_of_the_user_runs_there_as_it_would_here(
         there = host.tuning_target_of_file(base, recipe, recipe.knob, path, "")
         assert there.diff(knobs) == local.diff(knobs)
         assert set(there.skipped) == set(local.skipped)
+        assert there.sandbox[0].startswith(local.sandbox[0].replace("127.0.0.1", "its host"))
         plain, switched = there.prepared(()), there.prepared(knobs)
         assert plain is there.prepared(()), "it is prepared once"
         for one, own in ((plain, local.prepared(())), (switched, local.prepared(knobs))):

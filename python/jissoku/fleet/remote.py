@@ -42,7 +42,7 @@ from jissoku.model import (
 from jissoku.model.experiment import ConfigChange, Microbenchmark
 from jissoku.model.run import LoadHost, NetworkPath
 from jissoku.system import cores as core_lists
-from jissoku.system.address import Address
+from jissoku.system.address import HOST, Address
 from jissoku.system.cores import available_cores, partition_cores
 from jissoku.system.interfaces import path_kind
 from jissoku.targets.command import from_url, read_command
@@ -183,7 +183,8 @@ class RemoteHost(Link):
         def prepared(names: tuple[str, ...]) -> PreparedTarget:
             return self._configured(base, found.prepared(names))
 
-        return updated(found, prepared=prepared)
+        changes = tuple(one.replace(HOST, "its host") for one in found.sandbox)
+        return updated(found, prepared=prepared, sandbox=changes)
 
     def _configured(self, base: PreparedTarget, made: PreparedTarget) -> PreparedTarget:
         assert made.start is not None, "a configuration is run"
