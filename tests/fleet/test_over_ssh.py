@@ -51,7 +51,9 @@ def ask(question: over_ssh.Question, version: str = VERSION) -> over_ssh.Answere
 
 def start(key: str) -> over_ssh.Answered:
     keys = {"token": key, "agent.key": key}
-    return ask(over_ssh.StartAgent(address=ADDRESS, keys=keys, options=("--load-to", "x")))
+    return ask(
+        over_ssh.StartAgent(version=VERSION, address=ADDRESS, keys=keys, options=("--load-to", "x"))
+    )
 
 
 def started(answer: over_ssh.Answered) -> over_ssh.StartedAgent:
@@ -74,7 +76,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_nothing_is_done_for_another_version(place: Path) -> None:
-    question = over_ssh.StartAgent(address=ADDRESS, keys={"token": "x"}, options=())
+    question = over_ssh.StartAgent(
+        version=VERSION, address=ADDRESS, keys={"token": "x"}, options=()
+    )
     assert ask(question, "jissoku of another one") == over_ssh.Answered(version=VERSION)
     raw = b'{"version": "jissoku of another one", "question": {"type": "unheard-of"}}'
     assert b"failure" not in over_ssh.answered(raw, VERSION).replace(b'"failure":""', b"")
@@ -106,9 +110,11 @@ def test_an_agent_that_does_not_listen_in_time_is_ended(
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("name", ["../key", "a/b", "", "..", "a.b.c"])
 def test_keys_are_written_into_the_folder_of_keys_only(name: str) -> None:
-    answer = ask(over_ssh.StartAgent(address=ADDRESS, keys={name: "x"}, options=()))
+    answer = ask(
+        over_ssh.StartAgent(version=VERSION, address=ADDRESS, keys={name: "x"}, options=())
+    )
     assert answer.failure == f"{name!r} is no name of a file"
-    answer = ask(over_ssh.StartAgent(address="../x:1", keys={}, options=()))
+    answer = ask(over_ssh.StartAgent(version=VERSION, address="../x:1", keys={}, options=()))
     assert "write HOST:PORT" in answer.failure
 
 
@@ -148,7 +154,7 @@ class Agents(RuleBasedStateMachine):
         answer = start(key)
         if self._runs and key not in self._runs.values():
             assert answer.is_input
-            assert "has other keys or options" in answer.failure
+            assert "has another version, other keys or other options" in answer.failure
             return
         found = started(answer)
         assert found.is_new == (not self._runs)

@@ -148,7 +148,10 @@ def test_new_keys_need_a_new_start(hosts: SshHosts) -> None:
     assert hosts.fleet("init").returncode == 0
     done = hosts.fleet("up")
     assert done.returncode == 2
-    assert "has other keys or options: `jissoku fleet down` ends it" in done.stderr
+    assert (
+        "has another version, other keys or other options: `jissoku fleet down` ends it"
+        in done.stderr
+    )
     assert hosts.fleet("down").returncode == 0
     assert hosts.fleet("up").returncode == 0
     assert hosts.fleet("hosts").returncode == 0
@@ -264,6 +267,12 @@ class Faults:
         address = tomllib.loads(Path("fleet.toml").read_text())["host"][0]["address"]
         host, _, port = address.rpartition(":")
         self._held.enter_context(socket.create_server((host, int(port))))
+
+    def closed_port(self) -> None:
+        def no_answer(*_: object) -> None:
+            raise TimeoutError("timed out")
+
+        self._patch.setattr("jissoku.fleet.connecting.socket.create_connection", no_answer)
 
     def wrong_option(self) -> None:
         file = Path("fleet.toml")

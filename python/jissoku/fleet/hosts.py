@@ -127,6 +127,7 @@ def up(fleet: Fleet, version: str, each: Each[str]) -> None:
     client = read_keys(fleet.keys, CLIENT)
     questions = {
         host.name: over_ssh.StartAgent(
+            version=version,
             address=host.address,
             keys=keys_of_host(fleet.keys, host.listen().host),
             options=(
@@ -145,8 +146,13 @@ def up(fleet: Fleet, version: str, each: Each[str]) -> None:
             with session(host.listen(), client, version, CampaignAgent, CAMPAIGNS):
                 pass
         except AgentBusy:
-            if started.is_new:
-                raise
+            pass  # It serves a client.
+        except JissokuError as error:
+            reason = str(error).partition(";")[0]
+            raise type(error)(
+                f"process {started.pid} is its agent, and {reason}; let this host connect to"
+                f" {host.address}, or see {started.log} there"
+            ) from error
         state = "runs" if started.is_new else "runs already"
         output = f"; its output: {started.log}" if started.is_new else ""
         return f"{state} on {host.address}, process {started.pid}{output}"

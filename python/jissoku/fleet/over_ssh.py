@@ -15,7 +15,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,8 +31,9 @@ from jissoku.measure.machine import HealthCheck, State, boot, machine, run_healt
 from jissoku.model import Machine
 from jissoku.records import files
 from jissoku.system.processes import PROC, read_stat, start_ticks
+from jissoku.system.program import PROGRAM
 
-COMMAND = (sys.executable, "-m", "jissoku", "agent")
+COMMAND = (*PROGRAM, "agent")
 
 PORT_FIRST = 7470
 
@@ -53,8 +53,12 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
 
 
 class StartAgent(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
-    """An agent to start, unless it runs already. `keys` are files, by their names."""
+    """An agent to start, unless it runs already. `keys` are files, by their names.
 
+    `version` is that of the agent: one that runs has that of its start.
+    """
+
+    version: str
     address: str
     keys: dict[str, str]
     options: tuple[str, ...]
@@ -202,8 +206,8 @@ def _start(asked: StartAgent) -> StartedAgent:
         if known is not None:
             if known.asked_sha256 != digest:
                 raise InputError(
-                    f"its agent (process {known.pid}) has other keys or options:"
-                    " `jissoku fleet down` ends it"
+                    f"its agent (process {known.pid}) has another version, other keys or other"
+                    " options: `jissoku fleet down` ends it"
                 )
             return StartedAgent(pid=known.pid, is_new=False, log=str(log))
         _write_keys(place / KEYS, asked.keys)
