@@ -150,6 +150,8 @@ def _wrong_of_bench(bench: Bench, hosts: Sequence[str]) -> Iterator[tuple[str, s
         for name in names:
             if name not in hosts:
                 yield key, f"{name!r} is none of the hosts: {', '.join(hosts)}"
+    if bench.server in bench.load or len(set(bench.load)) < len(bench.load):
+        yield "load", "each host of a bench has one part in it"
 
 
 def _check_address(text: str) -> None:
