@@ -29,9 +29,13 @@ $(VENV)/.race: $(VENV)/.python
 	@$(PYTHON) -m pip install --quiet --requirement $(VENV)/lab.txt --group race
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.python $(RUST_SOURCES)
+# What requests execute, counted by `make training`: the compiler makes that fast, and the rest small.
+COUNTS := crates/jissoku-python/counts.profdata
+WITH_COUNTS := RUSTFLAGS='$(RUSTFLAGS) -Cprofile-use=$(CURDIR)/$(COUNTS)'
+
+$(VENV)/.built: $(VENV)/.python $(RUST_SOURCES) $(COUNTS)
 	@echo 'Building jissoku: some minutes the first time.'
-	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@$(WITH_COUNTS) CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
 	@touch $@
 
 $(VENV)/.packages: $(VENV)/.python
@@ -121,6 +125,10 @@ simulate: build $(VENV)/.packages ## Count how often verdicts are wrong, in simu
 .PHONY: golden
 golden: build $(VENV)/.packages ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden
+
+.PHONY: training
+training: build $(VENV)/.packages ## Count anew what requests execute, for the compiler (15 minutes; needs llvm-profdata).
+	$(PYTHON) -m tests.training
 
 .PHONY: schemas
 schemas: build ## Rewrite the JSON Schemas of the records in docs/schemas.

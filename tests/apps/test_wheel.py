@@ -14,6 +14,7 @@ import pytest
 from jissoku import _native
 from tests.apps.conftest import port_of
 from tests.serving.server_process import PATIENCE_S, Served, ask
+from tests.training.__main__ import COUNTS
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -25,8 +26,15 @@ def app(environ, start_response):
 """
 
 
-def run(*command: str | Path, folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def run(*command: str | Path, folder: Path, **environment: str) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -38,7 +46,9 @@ def test_an_installed_wheel_serves_an_application(tmp_path: Path) -> None:
     # The profile of the tested build, of which almost everything is there.
     profile = _native.__build__.partition(",")[0]
     build = ["build", "--profile", {"debug": "dev"}.get(profile, profile), "--out", str(tmp_path)]
-    run(maturin, *build, "--interpreter", sys.executable, folder=REPOSITORY)
+    # With other flags than those of `make build` the compiler would begin anew.
+    flags = {"RUSTFLAGS": f"-Cprofile-use={COUNTS}"} if profile == "release" else {}
+    run(maturin, *build, "--interpreter", sys.executable, folder=REPOSITORY, **flags)
     (wheel,) = tmp_path.glob("*.whl")
     version = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert re.fullmatch(rf"jissoku-[\d.]+-{version}-{version}-[\w.]+\.whl", wheel.name)
