@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from jissoku import _native
-from tests.training.__main__ import COUNTS, HERE, PACKAGES, Training, make_places, run_cases
+from jissoku import _native, inference, records
+from jissoku.model import Metric
+from tests.training.__main__ import COUNTS, HERE, PACKAGES, ROOT, Training, make_places, run_cases
+
+RECORDS = ROOT / "records" / "counts"
+DECISION = ROOT / "docs" / "decisions" / "0080-counts-for-the-compiler.md"
 
 # Crates through which a request runs, or that send them.
 CRATES = ("apps", "handlers", "http", "load", "proxy", "server", "store", "tls")
@@ -58,6 +62,17 @@ def test_each_kind_of_handler_was_counted_with_each_driver(functions: list[str])
     }
     assert len(served) > 20
     assert [kind for symbol, kind in served.items() if symbol.encode() not in counts] == []
+
+
+@pytest.mark.parametrize("rate", ["10k", "5k"])
+def test_the_gateway_costs_what_its_record_says(rate: str) -> None:
+    run, trials = records.read(RECORDS / f"gateway-{rate}")
+    (cost,) = inference.summarise(run, trials, has_curves=False).by(Metric.COST)
+    assert (cost.arm, cost.against) == ("jissoku-gateway", "nginx-gateway")
+    assert cost.ratio
+    said = f"{cost.ratio.value:.2f} [{cost.ratio.low:.2f}, {cost.ratio.high:.2f}]"
+    for page in (RECORDS.parent / "README.md", DECISION):
+        assert said in page.read_text("utf-8")
 
 
 @pytest.mark.slow
