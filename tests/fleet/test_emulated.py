@@ -19,8 +19,6 @@ from jissoku.model import Trial, TrialKind, updated
 from tests.conftest import JISSOKU, LIMIT_S
 from tests.fleet.trials import started
 
-pytestmark = pytest.mark.race
-
 MS = 1_000_000
 
 FILE = """title = "Tiny"
@@ -85,6 +83,7 @@ def cost_ratio(trial: Trial) -> float:
     return costs[0] / costs[1]
 
 
+@pytest.mark.race
 def test_a_delay_on_one_way_is_in_the_bound_and_moves_no_ratio(bench: EmulatedBench) -> None:
     """The clocks are the same one, so that the true offset is 0."""
     before = measured(bench)
@@ -103,6 +102,7 @@ def test_a_delay_on_one_way_is_in_the_bound_and_moves_no_ratio(bench: EmulatedBe
     assert (load.path_ns or 0) > 5 * MS
 
 
+@pytest.mark.race
 def test_lost_segments_are_said_and_blame_no_server(bench: EmulatedBench) -> None:
     bench.network.use("delay 1ms loss 1%")
     trial = measured(bench)
@@ -114,6 +114,7 @@ def test_lost_segments_are_said_and_blame_no_server(bench: EmulatedBench) -> Non
     assert not {one.arm for one in trial.failed_checks if one.outcome == "invalid"}
 
 
+@pytest.mark.endurance  # two minutes and a half
 def test_an_experiment_over_networks_is_answered(tmp_path: Path) -> None:
     file, folder = tmp_path / "tiny.toml", tmp_path / "out"
     file.write_text(FILE)

@@ -152,7 +152,7 @@ def run_kills(folder: Path, keys: Path, count: int, seed: int) -> None:
 @pytest.mark.race
 @pytest.mark.timeout(900)
 def test_kills_at_random_instants(keys_folder: Path, tmp_path: Path) -> None:
-    run_kills(tmp_path, keys_folder, 8, seed=1)
+    run_kills(tmp_path, keys_folder, 5, seed=1)
 
 
 @pytest.mark.endurance
