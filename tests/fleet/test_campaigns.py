@@ -368,6 +368,7 @@ def test_a_comparison_that_has_ended_is_taken_as_a_whole(
     assert begun(bench) == 1
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_cut_costs_nothing(bench: Bench, steps: Path, tmp_path: Path) -> None:
     total = trials(bench.source).count(b"\n")
     copy = tmp_path / "run" / "machine-1"
