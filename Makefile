@@ -31,11 +31,11 @@ $(VENV)/.race: $(VENV)/.python
 
 # What requests execute, counted by `make training`: the compiler makes that fast, and the rest small.
 COUNTS := crates/jissoku-python/counts.profdata
-WITH_COUNTS := RUSTFLAGS='$(RUSTFLAGS) -Cprofile-use=$(CURDIR)/$(COUNTS)'
+WITH_COUNTS := $(RUSTFLAGS) -Cprofile-use=$(CURDIR)/$(COUNTS)
 
 $(VENV)/.built: $(VENV)/.python $(RUST_SOURCES) $(COUNTS)
 	@echo 'Building jissoku: some minutes the first time.'
-	@$(WITH_COUNTS) CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@RUSTFLAGS='$(WITH_COUNTS)' CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
 	@touch $@
 
 $(VENV)/.packages: $(VENV)/.python
@@ -56,7 +56,7 @@ PYTHONS ?= $(PYTHON)
 
 .PHONY: wheel
 wheel: $(VENV)/.python ## Build a wheel into target/wheels, for each of PYTHONS.
-	RUSTFLAGS='$(RUSTFLAGS) -Cprofile-use=$(CURDIR)/$(COUNTS) -Cstrip=debuginfo' \
+	RUSTFLAGS='$(WITH_COUNTS) -Cstrip=debuginfo' \
 	  $(VENV)/bin/maturin build --profile release --interpreter $(PYTHONS) --target-dir target/wheel --out target/wheels
 
 .PHONY: static

@@ -58,7 +58,12 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file; `ssh` has the words that begin each call of ssh, `keys` is a folder beside it."""
+    """The content of the file.
+
+    Attributes:
+        ssh: The command that starts ssh, with its options.
+        keys: Folder of the keys; a relative path begins at the folder of the file.
+    """
 
     host: tuple[Host, ...]
     bench: tuple[Bench, ...] = ()
