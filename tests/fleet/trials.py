@@ -101,14 +101,14 @@ def supervisor_of(agent: int) -> int:
 
 @dataclass
 class Bench:
-    """The servers that a client has started through an agent."""
+    """The servers that a client has started through an agent, and the trial that they are for."""
 
     servers: Servers
+    planned: PlannedTrial
 
-    def measured(self) -> Trial:
+    def measured(self, timing: TrialTiming = WINDOW) -> Trial:
         """One trial of both; HostLost if the agent is gone."""
-        planned = PlannedTrial(block=0, kind=TrialKind.PAIRED, arms=NAMES, seed=1)
-        return self.servers.measure(planned, WORKLOAD, WINDOW)
+        return self.servers.measure(self.planned, WORKLOAD, timing)
 
 
 @contextmanager
@@ -124,18 +124,18 @@ def bench(
 
 
 @contextmanager
-def started(host: RemoteHost) -> Iterator[Bench]:
+def started(host: RemoteHost, kind: TrialKind = TrialKind.PAIRED) -> Iterator[Bench]:
     """Both recipes, started on the agent's host."""
     prepared = [host.prepare(catalogue.recipes()[name], "") for name in NAMES]
     arms = [PreparedArm(one.arm(), one) for one in prepared if isinstance(one, PreparedTarget)]
     assert len(arms) == len(NAMES)
-    planned = PlannedTrial(block=0, kind=TrialKind.PAIRED, arms=NAMES, seed=1)
+    planned = PlannedTrial(block=0, kind=kind, arms=NAMES, seed=1)
     with Interruption() as interruption:
         cores = host.assign_cores(None, None)
         runner = TrialRunner(arms, cores, interruption, host=host)
         with started_servers(runner, planned, WORKLOAD) as servers:
             assert servers.failure is None, servers.failure
-            yield Bench(servers)
+            yield Bench(servers, planned)
 
 
 def in_window(monkeypatch: pytest.MonkeyPatch, fault: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from jissoku.inference import checks, trial_checks
 from jissoku.model import ArmMeasurement, CheckOutcome, ConnectionMode, Trial, TrialKind, Workload
 from jissoku.model.summary import ALPHA, Bottleneck
+from jissoku.model.trial import TimeSlice
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import QUIET
@@ -114,7 +115,27 @@ def _sliced(background_ns: int) -> Trial:
     return factories.trial(TrialKind.TIME_SLICED, busy, _turns([10_000_000] * 8, "b"))
 
 
+def _on_another_host(*background_ns: int) -> Trial:
+    """Two arms, eight slices of an eighth of a second each, and what they did beside these."""
+    one = TimeSlice(
+        requests=625, duration_ns=125_000_000, wait_ns=0, runs=1, generator_wait_ns=0,
+        rotation_ns=250_000_000, rotation_cpu_ns=10_000_000,
+    )  # fmt: skip
+    arms = [
+        updated(measured, cpu_ns=sum(measured.slice_cpu_ns) + beside_ns, slices=(one,) * 8)
+        for measured, beside_ns in zip(
+            (_turns([10_000_000] * 8, name) for name in "ab"), background_ns, strict=True
+        )
+    ]
+    seen = updated(factories.QUIET, edge_error_ns=2_000_000)
+    return factories.trial(TrialKind.TIME_SLICED, *arms, conditions=seen)
+
+
 CASES = {
+    # At 80 ms of CPU time in a second of slices, 6 ms beside eight of them are 9 ms after each.
+    "clocks that agree": (_on_another_host(6_000_000, 6_000_000), None, None),
+    "clocks that do not": (_on_another_host(9_000_000, 9_000_000), "clocks", STAMP),
+    "one target that works by itself": (_on_another_host(90_000_000, 1_000_000), None, None),
     "a garbage collection in another's slice": (_sliced(99_000_000), None, None),
     "work in another's slices": (_sliced(101_000_000), "shared-cores", INVALID),
     "quiet": (GOOD, None, None),

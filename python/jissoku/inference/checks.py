@@ -88,6 +88,9 @@ STALL_NS_MIN = 100_000_000
 GENERATOR_BUSY_MAX = 0.80
 # Of a window: an uncertainty of CPU time as large as the smallest effect that matters.
 EDGES_MAX = 0.01
+# Nanoseconds beyond the bound of the clocks. While four comparisons ran at once on two cores, two
+# targets of a trial worked up to 1.4 ms longer than the bound beside their slices.
+CLOCKS_MAX_NS = 10_000_000
 LAG_OF_P50_MAX = 0.10
 LAG_NS_MAX = 50_000
 LITTLE_OFF_MAX = 0.02
@@ -316,6 +319,34 @@ def _edges(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
         yield "edges", WARNING, text
 
 
+def _clocks(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
+    """Clocks that differ by more than their bound show work of every target beside its slices.
+
+    That is a second measurement of the clocks, by the load itself, which knows nothing of round
+    trips. A server that works by itself is no reason: the least of all targets counts.
+    """
+    if seen.edge_error_ns is None or len(trial.arms) < 2:
+        return
+    beside = [_beside_slices_ns(one) for one in trial.measurements]
+    known = [off_ns for off_ns in beside if off_ns is not None]
+    if len(known) == len(trial.arms) and min(known) > seen.edge_error_ns + CLOCKS_MAX_NS:
+        values = {"off": short_time(min(known)), "bound": short_time(seen.edge_error_ns)}
+        yield "clocks", WARNING, said("checks", "clocks", **values)
+
+
+def _beside_slices_ns(measurement: ArmMeasurement) -> int | None:
+    """How long a target worked beside each of its slices at least, at its pace within them.
+
+    Its last responses take their time, and what it does without requests has another reason.
+    """
+    outside_ns = measurement.background_cpu_ns
+    if outside_ns is None or not measurement.slices:
+        return None
+    outside_ns -= measurement.housekeeping_cpu_ns
+    of_one_ns = outside_ns * measurement.active_ns // len(measurement.slices)
+    return of_one_ns // max(1, sum(measurement.slice_cpu_ns)) - measurement.latency_ns.p99
+
+
 def _losses(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """Segments that were lost, which no server is charged with."""
     is_remote = bool(seen.load_hosts) or seen.round_trip_ns is not None
@@ -383,7 +414,7 @@ MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[Finding]], 
     _right_answers, _sound_accounts, _connections, _little, _pace, _drift, _latency_of_path,
 )  # fmt: skip
 MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], ...] = (
-    _steal, _foreign, _watched, _stall, _edges, _losses, _counters, _generator, _path,
+    _steal, _foreign, _watched, _stall, _edges, _clocks, _losses, _counters, _generator, _path,
 )  # fmt: skip
 
 

@@ -356,7 +356,7 @@ SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
 # Check warnings that weaken a value of the report.
 INVALIDATING_CHECKS = {
     "rate-not-reached", "late-sends", "little", "drift", "generator-busy", "path", "path-losses",
-    "load-hosts-differ", "lossy-slices",
+    "load-hosts-differ", "lossy-slices", "clocks",
 }  # fmt: skip
 
 
