@@ -8,6 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from jissoku import records
+from jissoku.fleet.keys import ListenAddress
 from jissoku.model import Trial
 from jissoku.records.run_folder import RUNNING, holds_run, unfinished_reason
+from jissoku.system import measurement_lock
 from tests.conftest import JISSOKU
 from tests.fleet.trials import (
     NAMES,
@@ -27,8 +30,6 @@ from tests.fleet.trials import (
     with_entry,
 )
 
-ADDRESS = free_address()
-
 # In the environment of the agent, of the client, and of all that they start themselves.
 ENTRY = "JISSOKU_KILL_TEST"
 
@@ -36,6 +37,9 @@ VICTIMS = ("agent", "client", "load", "target")
 
 # About as long as the run takes from its first message.
 WITHIN_S = 9.0
+
+# Comparisons that run beside each other when many are killed: most of their time is waiting.
+AT_ONCE = 4
 
 
 @dataclass
@@ -46,6 +50,7 @@ class Killed:
     code: int
     said: str
     victim: str
+    address: ListenAddress
 
     def check(self) -> None:
         """That no trial is counted twice, and that every loss is named."""
@@ -58,7 +63,7 @@ class Killed:
         failures = [trial.failure for trial in trials if trial.failure is not None]
         if self.victim == "agent" and self.code not in {0, 4}:
             assert self.code == 1, self.said
-            assert f"the agent on {ADDRESS.text} has" in self.said
+            assert f"the agent on {self.address.text} has" in self.said
             assert not reason or reason.startswith("the host of its targets was lost in block")
         elif self.victim == "client":
             assert self.code == -signal.SIGKILL
@@ -100,16 +105,17 @@ def victims(victim: str, agent: int, client: int) -> set[int]:
 
 def killed(folder: Path, keys: Path, rng: random.Random) -> Killed:
     """Runs one comparison, and kills a part of it; both ends are clean after it."""
+    address = free_address()
     entry, victim = f"{ENTRY}={uuid.UUID(int=rng.getrandbits(128))}", rng.choice(VICTIMS)
     here, there = folder / "here", folder / "there"
     here.mkdir(parents=True)
     there.mkdir()
-    own = dict([entry.split("=")])
-    with agent_process(ADDRESS, keys, environment=own | {"TMPDIR": str(there)}) as agent:
+    own = dict([entry.split("=")]) | {measurement_lock.PATH_VARIABLE: str(folder / "lock")}
+    with agent_process(address, keys, environment=own | {"TMPDIR": str(there)}) as agent:
         out = folder / "run"
         words = [*JISSOKU, "compare", *NAMES, "--rate", "400", "-c", "4", "--blocks", "1"]
         words += ["--check-blocks", "0", "--seed", str(rng.getrandbits(16)), "--out", str(out)]
-        words += ["--server-host", ADDRESS.text, "--server-keys", str(keys)]
+        words += ["--server-host", address.text, "--server-keys", str(keys)]
         with subprocess.Popen(
             words,
             stdout=subprocess.PIPE,
@@ -136,25 +142,32 @@ def killed(folder: Path, keys: Path, rng: random.Random) -> Killed:
     eventually(lambda: not with_entry(entry))
     eventually(lambda: not any(there.iterdir()))
     eventually(lambda: not any(here.iterdir()))
-    return Killed(out, client.returncode, said, victim)
+    return Killed(out, client.returncode, said, victim, address)
 
 
-def run_kills(folder: Path, keys: Path, count: int, seed: int) -> None:
+def run_kills(folder: Path, keys: Path, count: int, seed: int) -> Counter[str]:
+    """Kills parts of comparisons, one after the other; returns how often each part was killed."""
     rng = random.Random(seed)
     seen: Counter[str] = Counter()
     for number in range(count):
         one = killed(folder / str(number), keys, rng)
         seen[one.victim] += 1
         one.check()
-    print(f"\n{count} kills: {dict(sorted(seen.items()))}")  # noqa: T201 - what was done
+    return seen
 
 
 @pytest.mark.race
 @pytest.mark.timeout(900)
 def test_kills_at_random_instants(keys_folder: Path, tmp_path: Path) -> None:
-    run_kills(tmp_path, keys_folder, 5, seed=1)
+    assert run_kills(tmp_path, keys_folder, 5, seed=1).total() == 5
 
 
 @pytest.mark.endurance
 def test_five_hundred_kills_at_random_instants(keys_folder: Path, tmp_path: Path) -> None:
-    run_kills(tmp_path, keys_folder, 500, seed=2)
+    def run(seed: int) -> Counter[str]:
+        return run_kills(tmp_path / str(seed), keys_folder, 500 // AT_ONCE, seed)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        seen = sum(pool.map(run, range(2, 2 + AT_ONCE)), Counter[str]())
+    assert seen.total() == 500
+    print(f"\nkilled: {dict(sorted(seen.items()))}")  # noqa: T201 - what was done
