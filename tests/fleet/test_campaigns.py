@@ -100,11 +100,13 @@ def process_of(bench: Bench) -> int:
 
 @contextmanager
 def in_background(call: Callable[[], object]) -> Iterator[None]:
-    """Calls it beside the block, and raises what it has raised."""
+    """Calls it beside the block, and raises what it has raised, also where the block fails."""
     with ThreadPoolExecutor(1) as pool:
         called = pool.submit(call)
-        yield
-        called.result(60)
+        try:
+            yield
+        finally:
+            called.result(60)
 
 
 def test_several_machines_have_one_verdict_and_the_records_of_each(

@@ -77,9 +77,10 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts by their names in a file; a run has their addresses.
 
     Attributes:
-        fleet: File of `jissoku fleet`: compare on all its hosts, each by itself (as --machine),
-            or on a bench. Default with --bench: fleet.toml.
-        bench: Bench of that file, with its host of servers (as --server-host), and its load hosts.
+        fleet: Fleet file, as `jissoku fleet init` writes it: compare on each of its hosts by itself
+            (as --machine), or on one bench. Default with --bench: fleet.toml.
+        bench: Bench of the fleet file: its server host (as --server-host) and its load hosts (as
+            --load-host).
     """
 
     fleet: Annotated[Path | None, option("--fleet", type=FILE)] = None
