@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 from jissoku.cli.commands import jissoku
 from jissoku.cli.frame import version_line
 from jissoku.errors import InputError
-from jissoku.fleet.fleet_file import on_fleet, read_fleet
-from jissoku.request import ComparisonRequest
+from jissoku.fleet.fleet_file import on_fleet, read_fleet, with_addresses
+from jissoku.model import updated
+from jissoku.request import ComparisonRequest, ExplanationRequest
 from jissoku.system import measurement_lock
 from tests.fleet.campaigns import ARMS, Bench, begun, recorded, running
 
@@ -97,7 +98,7 @@ def test_a_machine_with_too_few_blocks_leaves_it_incomplete(benches: list[Bench]
         (("--resume", "run", "a"), "leave out all else"),
         (("--resume", "run", "--out", "other"), "leave out all else"),
         (("--resume", "run"), "run holds no comparison on several machines"),
-        (("a", "b", "--machine", "h"), "--machine 'h': write HOST:PORT"),
+        (("a", "b", "--machine", "h"), "--machine h: write HOST:PORT"),
         (("a", "b", "--machine", "h:1", "--machine", "h:1"), "is given twice"),
         (("a", "b", "--machine", "h:1", "--server-host", "h:1"), "--server-host: each machine"),
         (("a", "b", "--machine", "h:1", "--fail-if", "cost(a) > cost(b)"), "--fail-if: a bound"),
@@ -186,3 +187,26 @@ def test_a_bench_is_its_host_of_servers_and_its_load_hosts(
     )
     fleet = read_fleet(file)
     assert [fleet.load_to(host) for host in fleet.hosts[:3]] == [(), *[("127.0.0.1",)] * 2]
+
+
+def test_a_host_of_the_file_is_named_in_place_of_its_address_by_every_verb(
+    benches: list[Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(written(benches, tmp_path / "fleet").parent)
+    addresses = [bench.address.text for bench in benches]
+    keys = str(tmp_path / "fleet" / "fleet.keys")
+    asked = ExplanationRequest(target="nginx", server_host="host2")
+    assert with_addresses(asked) == updated(asked, server_host=addresses[1], server_keys=keys)
+    here = ExplanationRequest(target="nginx")
+    assert with_addresses(here) == here
+    both = ComparisonRequest(arms=ARMS, server_host="host1", load_host=("host3", "h:1"))
+    assert on_fleet(both, None, "") == updated(
+        both, server_host=addresses[0], load_host=(addresses[2], "h:1"), server_keys=keys
+    )
+    some = ComparisonRequest(arms=ARMS, machine=("host3", "host1"), server_keys="own")
+    assert on_fleet(some, None, "") == updated(some, machine=(addresses[2], addresses[0]))
+    with pytest.raises(InputError, match=r"--server-host host9: write HOST:PORT, or a host of"):
+        with_addresses(updated(asked, server_host="host9"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"--server-host host2: .* fleet.toml, which is not in"):
+        with_addresses(asked)

@@ -14,6 +14,7 @@ from jissoku.errors import InputError, JissokuError
 from jissoku.fleet import wire
 from jissoku.fleet.bench import Bench
 from jissoku.fleet.channel import Channel, ChannelClosed, kept_alive
+from jissoku.fleet.fleet_file import with_addresses
 from jissoku.fleet.keys import CLIENT, Keys, ListenAddress, default_folder, read_keys
 from jissoku.fleet.link import Link
 from jissoku.fleet.load_agent import LoadAgent
@@ -40,6 +41,7 @@ def host_of(request: RequestOfHost, version: str) -> Iterator[ServerHost]:
     if not request.server_host:
         yield LocalHost()
         return
+    request = with_addresses(request)
     address = ListenAddress.parse(request.server_host, "--server-host")
     keys = read_keys(default_keys(request.server_keys), CLIENT)
     names = getattr(request, "load_host", ())

@@ -5,11 +5,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from jissoku.errors import InputError
 from jissoku.fleet.keys import ListenAddress
+from jissoku.measure.selection import RequestOfHost
 from jissoku.request import ComparisonRequest
 from jissoku.system import toml_file
 
@@ -19,6 +21,9 @@ DEFAULT_FILE = Path("fleet.toml")
 # one that begins with - would be an option.
 NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.@:%-]*[A-Za-z0-9_])?")
 
+AskedOf = TypeVar("AskedOf", bound=RequestOfHost)
+
+# The option of each field of a request that names hosts, or their keys.
 INSTEAD = {
     "machine": "--machine",
     "server_host": "--server-host",
@@ -163,10 +168,59 @@ def _check_address(text: str) -> None:
     ListenAddress.parse(text, "address")
 
 
-def on_fleet(request: ComparisonRequest, file: Path | None, bench: str) -> ComparisonRequest:
-    """The comparison on every host of a fleet, or on one of its benches."""
-    if file is None and not bench:
+def with_addresses(request: AskedOf) -> AskedOf:
+    """A request whose hosts are addresses: names of fleet.toml are replaced, and its keys used.
+
+    InputError: there is no such file, or it has no such host.
+    """
+    given = {
+        "server_host": request.server_host,
+        "load_host": getattr(request, "load_host", ()),
+        "machine": getattr(request, "machine", ()),
+    }
+    named = [
+        f"{INSTEAD[field]} {name}"
+        for field, value in given.items()
+        for name in ([value] if isinstance(value, str) else value)
+        if _is_name(name)
+    ]
+    if not named:
         return request
+    if not DEFAULT_FILE.exists():
+        raise InputError(
+            f"{named[0]}: write HOST:PORT, as in 127.0.0.1:7470, or the name of a host in"
+            f" {DEFAULT_FILE}, which is not in this folder"
+        )
+    fleet = read_fleet(DEFAULT_FILE)
+    found = {
+        field: _address(fleet, INSTEAD[field], value)
+        if isinstance(value, str)
+        else tuple(_address(fleet, INSTEAD[field], name) for name in value)
+        for field, value in given.items()
+        if value
+    }
+    keys = request.server_keys or str(fleet.keys)
+    return msgspec.structs.replace(request, **found, server_keys=keys)
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and ":" not in text
+
+
+def _address(fleet: Fleet, option: str, text: str) -> str:
+    if not _is_name(text):
+        return text
+    for host in fleet.hosts:
+        if host.name == text:
+            return host.address
+    known = ", ".join(host.name for host in fleet.hosts)
+    raise InputError(f"{option} {text}: write HOST:PORT, or a host of {fleet.file}: {known}")
+
+
+def on_fleet(request: ComparisonRequest, file: Path | None, bench: str) -> ComparisonRequest:
+    """The comparison on every host of a fleet, on one of its benches, or on the hosts it names."""
+    if file is None and not bench:
+        return with_addresses(request)
     option = f"--bench {bench}" if bench else "--fleet"
     if given := next((name for name in INSTEAD if getattr(request, name)), None):
         raise InputError(f"{option}: the file names hosts and keys: leave out {INSTEAD[given]}")
