@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,23 @@ from tests.ui.test_analyses import an_explanation
 RECORDS = Path(__file__).parents[2] / "records"
 
 
-@pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No file may grow (setrlimit(2)), as on a full disk; the test's own output goes elsewhere."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+@contextmanager
+def full() -> Iterator[None]:
+    """No file may grow (setrlimit(2)), as on a full disk.
+
+    It ends with the test's own block: pytest's output may be a file, too.
+    """
+    writes_bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+        sys.dont_write_bytecode = writes_bytecode
 
 
 def report(folder: Path, *options: str) -> Result:
@@ -46,28 +54,30 @@ def check(found: Result, verdict: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["repeatability/51"])
-def test_a_run_is_reported(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_run_is_reported(name: str, tmp_path: Path) -> None:
     shutil.copytree(RECORDS / name, tmp_path / "run")
-    request.getfixturevalue("full")
-    check(report(tmp_path / "run"), "uses the least CPU time per request")
-    as_json = report(tmp_path / "run", "--json")
+    with full():
+        found = report(tmp_path / "run")
+        as_json = report(tmp_path / "run", "--json")
+    check(found, "uses the least CPU time per request")
     assert (as_json.return_value, as_json.stdout[:1]) == (1, "{")
 
 
-def test_a_profile_is_reported(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_profile_is_reported(tmp_path: Path) -> None:
     write_profiles(tmp_path / "run", [profile((300, (MAIN,)))])
-    request.getfixturevalue("full")
-    check(report(tmp_path / "run"), "server: 100.0 \N{MICRO SIGN}s of CPU time per request")
+    with full():
+        found = report(tmp_path / "run")
+    check(found, "server: 100.0 \N{MICRO SIGN}s of CPU time per request")
 
 
-@pytest.mark.usefixtures("full")
 def test_what_was_found_is_known_without_its_record(tmp_path: Path) -> None:
-    for write in (
-        lambda: write_tuning(tmp_path, TUNING),
-        lambda: write_explanation(tmp_path, an_explanation()),
-        lambda: write_profiles(tmp_path, [profile((300, (MAIN,)))]),
-    ):
-        assert "cannot be written: File too large" in problem_of(write)
+    with full():
+        problems = [
+            problem_of(lambda: write_tuning(tmp_path, TUNING)),
+            problem_of(lambda: write_explanation(tmp_path, an_explanation())),
+            problem_of(lambda: write_profiles(tmp_path, [profile((300, (MAIN,)))])),
+        ]
+    assert all("cannot be written: File too large" in problem for problem in problems), problems
 
 
 def test_a_run_whose_records_end_is_not_finished() -> None:
