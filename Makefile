@@ -118,6 +118,14 @@ endurance: build $(VENV)/.packages ## Run the tests that take minutes: random sc
 	cargo test --profile quick --quiet -p jissoku-store --test it endurance -- --ignored --nocapture --test-threads 1
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
+# How often each fault happens; FAULT_RUNS=1 takes ten minutes.
+FAULT_RUNS ?= 50
+
+.PHONY: faults
+faults: build $(VENV)/.packages ## Make each fault of docs/fleet.md happen, 50 times (eight hours).
+	for run in $$(seq $(FAULT_RUNS)); do \
+	  $(PYTHON) -m pytest -q -m '' --timeout 900 $$($(PYTHON) -m tests.fleet.faults tests) || exit 1; done
+
 # How often each cause is injected; DETECTIONS=1 takes three minutes.
 DETECTIONS ?= 10
 

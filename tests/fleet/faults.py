@@ -1,5 +1,9 @@
-"""The faults of faults.toml, and their table in docs/fleet.md: `python -m tests.fleet.faults`."""
+"""The faults of faults.toml, and their table in docs/fleet.md: `python -m tests.fleet.faults`.
 
+`python -m tests.fleet.faults tests` prints the tests in which they happen, for `make faults`.
+"""
+
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +58,15 @@ def between(page: str) -> str:
     return page.partition(BEGIN)[2].partition(END)[0]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Writes the table into the page, or prints the tests, each once."""
+    if sys.argv[1:] == ["tests"]:
+        tests = dict.fromkeys(test for fault in FAULTS for test in fault.tests)
+        sys.stdout.write("\n".join(tests) + "\n")
+        return
     text = PAGE.read_text()
     PAGE.write_text(text.replace(between(text), TABLE))
+
+
+if __name__ == "__main__":
+    main()
