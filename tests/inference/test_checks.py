@@ -116,7 +116,7 @@ def _sliced(background_ns: int) -> Trial:
 
 
 def _on_another_host(*background_ns: int) -> Trial:
-    """Two arms, eight slices of an eighth of a second each, and what they did beside these."""
+    """Two arms, eight slices of an eighth of a second each, and what they did outside of these."""
     one = TimeSlice(
         requests=625, duration_ns=125_000_000, wait_ns=0, runs=1, generator_wait_ns=0,
         rotation_ns=250_000_000, rotation_cpu_ns=10_000_000,
@@ -132,7 +132,7 @@ def _on_another_host(*background_ns: int) -> Trial:
 
 
 CASES = {
-    # At 80 ms of CPU time in a second of slices, 6 ms beside eight of them are 9 ms after each.
+    # At 80 ms of CPU time in a second of slices, 6 ms outside eight of them are 9 ms after each.
     "clocks that agree": (_on_another_host(6_000_000, 6_000_000), None, None),
     "clocks that do not": (_on_another_host(9_000_000, 9_000_000), "clocks", STAMP),
     "one target that works by itself": (_on_another_host(90_000_000, 1_000_000), None, None),

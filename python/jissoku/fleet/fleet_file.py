@@ -24,7 +24,7 @@ NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.@:%-]*[A-Za-z0-9_])?")
 AskedOf = TypeVar("AskedOf", bound=RequestOfHost)
 
 # The option of each field of a request that names hosts, or their keys.
-INSTEAD = {
+OPTIONS = {
     "machine": "--machine",
     "server_host": "--server-host",
     "load_host": "--load-host",
@@ -174,47 +174,39 @@ def with_addresses(request: AskedOf) -> AskedOf:
     InputError: there is no such file, or it has no such host.
     """
     given = {
-        "server_host": request.server_host,
+        "server_host": (request.server_host,),
         "load_host": getattr(request, "load_host", ()),
         "machine": getattr(request, "machine", ()),
     }
-    named = [
-        f"{INSTEAD[field]} {name}"
-        for field, value in given.items()
-        for name in ([value] if isinstance(value, str) else value)
-        if _is_name(name)
-    ]
+    named = [(OPTIONS[field], text) for field in given for text in given[field] if _is_name(text)]
     if not named:
         return request
     if not DEFAULT_FILE.exists():
         raise InputError(
-            f"{named[0]}: write HOST:PORT, as in 127.0.0.1:7470, or the name of a host in"
+            f"{' '.join(named[0])}: write HOST:PORT, as in 127.0.0.1:7470, or the name of a host in"
             f" {DEFAULT_FILE}, which is not in this folder"
         )
     fleet = read_fleet(DEFAULT_FILE)
+    addresses = {host.name: host.address for host in fleet.hosts}
+    for option, name in named:
+        if name not in addresses:
+            known = ", ".join(addresses)
+            raise InputError(
+                f"{option} {name}: write HOST:PORT, or a host of {fleet.file}: {known}"
+            )
     found = {
-        field: _address(fleet, INSTEAD[field], value)
-        if isinstance(value, str)
-        else tuple(_address(fleet, INSTEAD[field], name) for name in value)
-        for field, value in given.items()
-        if value
+        field: tuple(addresses[text] if _is_name(text) else text for text in texts)
+        for field, texts in given.items()
+        if texts
     }
+    (server_host,) = found.pop("server_host")
     keys = request.server_keys or str(fleet.keys)
-    return msgspec.structs.replace(request, **found, server_keys=keys)
+    return msgspec.structs.replace(request, server_host=server_host, **found, server_keys=keys)
 
 
 def _is_name(text: str) -> bool:
+    """Whether it is no HOST:PORT; an empty text is neither."""
     return bool(text) and ":" not in text
-
-
-def _address(fleet: Fleet, option: str, text: str) -> str:
-    if not _is_name(text):
-        return text
-    for host in fleet.hosts:
-        if host.name == text:
-            return host.address
-    known = ", ".join(host.name for host in fleet.hosts)
-    raise InputError(f"{option} {text}: write HOST:PORT, or a host of {fleet.file}: {known}")
 
 
 def on_fleet(request: ComparisonRequest, file: Path | None, bench: str) -> ComparisonRequest:
@@ -222,8 +214,8 @@ def on_fleet(request: ComparisonRequest, file: Path | None, bench: str) -> Compa
     if file is None and not bench:
         return with_addresses(request)
     option = f"--bench {bench}" if bench else "--fleet"
-    if given := next((name for name in INSTEAD if getattr(request, name)), None):
-        raise InputError(f"{option}: the file names hosts and keys: leave out {INSTEAD[given]}")
+    if given := next((name for name in OPTIONS if getattr(request, name)), None):
+        raise InputError(f"{option}: the file names hosts and keys: leave out {OPTIONS[given]}")
     fleet = read_fleet(file or DEFAULT_FILE)
     keys = str(fleet.keys)
     if not bench:

@@ -89,7 +89,7 @@ GENERATOR_BUSY_MAX = 0.80
 # Of a window: an uncertainty of CPU time as large as the smallest effect that matters.
 EDGES_MAX = 0.01
 # Nanoseconds beyond the bound of the clocks. While four comparisons ran at once on two cores, all
-# targets of a trial worked up to 1.5 ms longer than the bound beside their slices, in 261 trials.
+# targets of a trial worked up to 1.5 ms longer than the bound outside their slices, in 261 trials.
 CLOCKS_MAX_NS = 10_000_000
 LAG_OF_P50_MAX = 0.10
 LAG_NS_MAX = 50_000
@@ -320,22 +320,22 @@ def _edges(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
 
 
 def _clocks(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
-    """Clocks that differ by more than their bound show work of every target beside its slices.
+    """Clocks that differ by more than their bound show work of every target outside its slices.
 
     That is a second measurement of the clocks, by the load itself, which knows nothing of round
     trips. A server that works by itself is no reason: the least of all targets counts.
     """
     if seen.edge_error_ns is None or len(trial.arms) < 2:
         return
-    beside = [_beside_slices_ns(one) for one in trial.measurements]
-    known = [off_ns for off_ns in beside if off_ns is not None]
+    outside = [_outside_slices_ns(one) for one in trial.measurements]
+    known = [off_ns for off_ns in outside if off_ns is not None]
     if len(known) == len(trial.arms) and min(known) > seen.edge_error_ns + CLOCKS_MAX_NS:
         values = {"off": short_time(min(known)), "bound": short_time(seen.edge_error_ns)}
         yield "clocks", WARNING, said("checks", "clocks", **values)
 
 
-def _beside_slices_ns(measurement: ArmMeasurement) -> int | None:
-    """How long a target worked beside each of its slices at least, at its pace within them.
+def _outside_slices_ns(measurement: ArmMeasurement) -> int | None:
+    """How long a target worked outside each of its slices at least, at its pace within them.
 
     Its last responses take their time, and what it does without requests has another reason.
     """
